@@ -100,7 +100,7 @@ order: ## test ordered delivery under failures, pauses and kills (ORDER_SEEDS, 5
 	COLLECTOR_KILLS=20 go test -count=1 -v -timeout 30m -run '^TestKillsKeepTheOrder$$' $(COLLECTOR)/e2e
 
 formats: ## store the data formats of this version, for the tests of later versions
-	FORMATS=1 go test -count=1 -run '^TestSpoolFormatIsLeft$$' .
+	FORMATS=1 go test -count=1 -run '^TestWriteSpoolFormat$$' .
 	FORMATS=testdata/formats go test -count=1 -run '^TestFormatIsLeft$$' $(COLLECTOR)/e2e
 
 NEMESIS_ROUNDS ?= 10

@@ -19,9 +19,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Under random configurations, failures and use, each call is accounted for, nothing blocks
-// forever, and concurrent calls of Close return in time. A seed determines everything except
-// the order in which goroutines run. ACCOUNT_SEEDS is the number of seeds.
+// For random configurations, failures and calls, the test checks that each call is accounted for, that
+// no call blocks forever, and that concurrent calls of Close return in time. The seed determines
+// everything except the scheduling of goroutines. ACCOUNT_SEEDS sets the number of seeds.
 func TestAccountHoldsUnderFailures(t *testing.T) {
 	seeds := 6
 	if n, err := strconv.Atoi(os.Getenv("ACCOUNT_SEEDS")); err == nil {
@@ -30,7 +30,7 @@ func TestAccountHoldsUnderFailures(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) { // fails if a goroutine remains
+			synctest.Test(t, func(t *testing.T) { // synctest fails the test if a goroutine remains
 				testAccount(t, &dice{rnd: rand.New(rand.NewPCG(uint64(seed), 11))}, dir)
 			})
 		})
@@ -55,8 +55,8 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
-// one returns a random argument.
-func one[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
+// pick returns one of its arguments at random.
+func pick[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
 
 func testAccount(t *testing.T, d *dice, dir string) {
 	const makers, each = 8, 150
@@ -64,7 +64,7 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	t.Logf("%+v", cfg)
 	var reported results
 	if d.roll(2) == 0 {
-		cfg.Callback = reported.take(one(d, 0, 0, time.Millisecond))
+		cfg.Callback = reported.take(pick(d, 0, 0, time.Millisecond))
 	}
 	flaky := newFlakyCollector(d)
 	c := &collector{decide: func(i int, p post) answer {
@@ -79,7 +79,7 @@ func testAccount(t *testing.T, d *dice, dir string) {
 		wg.Go(func() { makeCalls(t, d, client, each) })
 	}
 	if d.roll(2) == 0 {
-		time.Sleep(d.upTo(5 * time.Second)) // calls continue during Close
+		time.Sleep(d.upTo(5 * time.Second)) // the callers continue during Close
 	} else {
 		wg.Wait()
 	}
@@ -111,14 +111,14 @@ func testAccount(t *testing.T, d *dice, dir string) {
 
 func randomConfig(d *dice, dir string) analytics.Config {
 	cfg := analytics.Config{
-		FlushAt:      one(d, 1, 2, 20, 1000),
+		FlushAt:      pick(d, 1, 2, 20, 1000),
 		FlushAfter:   time.Millisecond + d.upTo(5*time.Second),
-		MaxInFlight:  one(d, 1, 2, 4),
-		MaxAttempts:  one(d, 1, 3, 10),
-		MaxBytes:     one[int64](d, 128<<10, 200<<10, 1<<20),
-		WhenFull:     one(d, analytics.Reject, analytics.Block, analytics.DropOldest),
+		MaxInFlight:  pick(d, 1, 2, 4),
+		MaxAttempts:  pick(d, 1, 3, 10),
+		MaxBytes:     pick[int64](d, 128<<10, 200<<10, 1<<20),
+		WhenFull:     pick(d, analytics.Reject, analytics.Block, analytics.DropOldest),
 		Gzip:         d.roll(2) == 0,
-		CloseTimeout: one(d, time.Second, time.Minute, 100*time.Hour),
+		CloseTimeout: pick(d, time.Second, time.Minute, 100*time.Hour),
 		Logger:       new(lines).logger(),
 		Verbose:      d.roll(2) == 0,
 	}
@@ -137,20 +137,20 @@ func randomConfig(d *dice, dir string) analytics.Config {
 	return cfg
 }
 
-// newFlakyCollector returns a collector that fails in all ways. The rate depends on the seed.
+// newFlakyCollector returns a collector that fails at random, at a rate that depends on the seed.
 func newFlakyCollector(d *dice) func(int, post) answer {
 	good := d.roll(4)
 	return func(int, post) answer {
 		if d.roll(4) < good {
 			return answer{delay: d.upTo(time.Second)}
 		}
-		return one(d, answer{}, answer{status: 302}, answer{status: 400}, answer{status: 413}, answer{status: 500}, answer{hang: true},
+		return pick(d, answer{}, answer{status: 302}, answer{status: 400}, answer{status: 413}, answer{status: 500}, answer{hang: true},
 			answer{err: errRefusedConn}, answer{status: 429, header: http.Header{"Retry-After": {"1"}}})
 	}
 }
 
-// makeCalls makes calls of up to 30 KB, some of which exceed the memory, with pauses and
-// flushes.
+// makeCalls makes n calls of up to 30 KB, with pauses and flushes. Some calls exceed the memory
+// limit.
 func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	within := func(most time.Duration, do func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Context(), d.upTo(most))
@@ -158,8 +158,8 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 		_ = do(ctx)
 	}
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"list": []interface{}{1}}}
-	for i := range n { // reuse one message
-		m.Properties["pad"] = strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
+	for i := range n { // the loop reuses one message
+		m.Properties["pad"] = strings.Repeat("x", d.roll(pick(d, 1, 1, 1, 3000, 30_000)))
 		m.Properties["list"].([]interface{})[0] = i
 		within(20*time.Second, func(ctx context.Context) error { return client.Enqueue(ctx, m) })
 		switch d.roll(100) {
@@ -174,7 +174,7 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	}
 }
 
-// results contains the arguments of a callback.
+// results records the results that a callback receives.
 type results struct {
 	calls int
 	ids   map[string]bool

@@ -20,8 +20,8 @@ import (
 // concurrent use.
 //
 // A client starts at its first call or, with a spool, at the first use of Flush, Stats,
-// Shutdown or Close. The exported fields may be set only before that. New programs use
-// Config instead.
+// Shutdown or Close. Set the exported fields only before that. New programs use Config
+// instead.
 type Client struct {
 	// Endpoint is Config.Endpoint.
 	Endpoint string
@@ -47,22 +47,22 @@ type Client struct {
 	Client http.Client
 
 	writeKey string
-	config   Config   // the options without a field in Client
-	defaults defaults // middle is set only if Config.Context is
-	version2 bool     // created by New
+	config   Config   // the options that have no field in Client
+	defaults defaults // the field middle is set only if Config.Context is set
+	version2 bool     // the client was created by New
 
-	running atomic.Pointer[pipeline.Pipeline] // nil before the start
+	running atomic.Pointer[pipeline.Pipeline] // nil until the client has started
 
 	mu       sync.Mutex    // guards the following fields
-	reading  chan struct{} // closed when the configuration has been read; nil if it is not being read
+	reading  chan struct{} // non-nil while the configuration is being read; closed afterwards
 	starting *starting     // nil before the first use and after a failed start
 	closed   bool
 	rejected Rejects
 }
 
 // New returns a client for the source with the write key. It never fails and starts no
-// goroutine: an invalid write key or field is an error of the first call. New is for
-// programs written for version 2, and for tests.
+// goroutine. If the write key or a field is invalid, the first call returns the error. New
+// is for tests and for programs that were written for version 2.
 func New(writeKey string) *Client {
 	c := newClient(writeKey, Config{MaxAttempts: retry.DefaultAttempts})
 	c.version2 = true
@@ -70,7 +70,7 @@ func New(writeKey string) *Client {
 }
 
 // NewWithConfig returns a client. The error lists all problems of the write key and the
-// configuration. The client starts at its first use.
+// configuration. The client starts when it is first used.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
 	defaults, err := config.check(writeKey)
 	if err != nil {
@@ -114,7 +114,8 @@ func newClient(writeKey string, config Config) *Client {
 // message.
 //
 // The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an error that
-// wraps ErrSpool, or a problem of the configuration. The same applies to the other calls.
+// wraps ErrSpool, or an error in the configuration. The other methods return the same
+// errors.
 func (c *Client) Identify(m *Identify) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -123,7 +124,7 @@ func (c *Client) Identify(m *Identify) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Track queues a track call. It is otherwise like Identify.
+// Track queues a track call. It returns the same errors as Identify.
 func (c *Client) Track(m *Track) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -132,7 +133,7 @@ func (c *Client) Track(m *Track) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Page queues a page call. It is otherwise like Identify.
+// Page queues a page call. It returns the same errors as Identify.
 func (c *Client) Page(m *Page) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -141,7 +142,7 @@ func (c *Client) Page(m *Page) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Screen queues a screen call. It is otherwise like Identify.
+// Screen queues a screen call. It returns the same errors as Identify.
 func (c *Client) Screen(m *Screen) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -150,7 +151,7 @@ func (c *Client) Screen(m *Screen) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Group queues a group call. It is otherwise like Identify.
+// Group queues a group call. It returns the same errors as Identify.
 func (c *Client) Group(m *Group) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -159,7 +160,7 @@ func (c *Client) Group(m *Group) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Alias queues an alias call. It is otherwise like Identify.
+// Alias queues an alias call. It returns the same errors as Identify.
 func (c *Client) Alias(m *Alias) error {
 	if err := m.check(); err != nil {
 		return c.reject(err, &c.rejected.Invalid)
@@ -168,15 +169,17 @@ func (c *Client) Alias(m *Alias) error {
 	return c.enqueue(context.Background(), &k)
 }
 
-// Enqueue queues a call of any kind. It is otherwise like Identify, with a limit for the
-// time that it waits: for room under Block, for Config.Spool to open, and for files in
-// Config.Spool to be removed. If ctx ends first, Enqueue returns its error. If ctx had
-// already ended, Enqueue still waits up to a second for Config.Spool to open. Ctx does not
-// affect the delivery of an accepted call. Config.Value receives ctx.
+// Enqueue queues a call of any kind. It returns the same errors as Identify, and the error
+// of ctx if ctx is done before the call is queued.
+//
+// Enqueue waits for Config.Spool to open, for files in Config.Spool to be removed, and,
+// under Block, for free memory or disk space. ctx limits this wait. If ctx is already done
+// when Enqueue is called, Enqueue still waits up to a second for Config.Spool to open. ctx
+// does not affect the delivery of a queued call. Config.Value receives ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
 	var err error
-	switch m := m.(type) { // calling the methods of the interface would move each message to the heap
+	switch m := m.(type) { // a type switch, because calling methods of the interface would move each message to the heap
 	case *Identify:
 		if err = m.check(); err == nil {
 			k = m.wire()
@@ -249,8 +252,8 @@ func (c *Client) callID(ctx context.Context, k *call, encoded []byte) pipeline.C
 	return id
 }
 
-// reject counts a call that is not accepted, by the type of its error, and returns the
-// error. Otherwise is the counter for all other errors.
+// reject counts a call that is not accepted and returns err. The type of err selects the
+// counter; otherwise is the counter for errors of other types.
 func (c *Client) reject(err error, otherwise *int64) error {
 	kind := otherwise
 	switch {
@@ -267,19 +270,19 @@ func (c *Client) reject(err error, otherwise *int64) error {
 	return err
 }
 
-// starting is the start of a client's pipeline, which may wait for the disk. The other
-// fields are set before done is closed.
+// starting is the start of a client's pipeline. It may wait for the disk. The fields
+// pipeline and err are set before done is closed.
 type starting struct {
 	done     chan struct{}
 	pipeline *pipeline.Pipeline // nil if the start failed
 	err      error
 }
 
-// openGrace limits how long Stats, and methods whose context has already ended, wait for
-// the spool to open.
+// openGrace limits how long Stats waits for the spool to open. The same limit applies to
+// methods that receive a context that is already done.
 const openGrace = time.Second
 
-// wait returns the pipeline, or an error when ctx ends.
+// wait returns the pipeline, or an error if ctx is done before the pipeline has started.
 func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	end := ctx.Done()
 	if ctx.Err() != nil {
@@ -295,8 +298,8 @@ func (s *starting) wait(ctx context.Context) (*pipeline.Pipeline, error) {
 	}
 }
 
-// pipeline returns the running pipeline. The first use of the client starts it. After a
-// failed start, the next use tries again.
+// pipeline returns the running pipeline, and starts it if necessary. After a failed start,
+// the next use of the client tries again.
 func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
@@ -308,13 +311,13 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	return s.wait(ctx)
 }
 
-// start reads the configuration and starts the pipeline, if it is not running. If closing
-// is set, it marks the client as closed, and returns nil if there is no pipeline to wait
-// for.
+// start reads the configuration and starts the pipeline, unless it is already running. If
+// closing is set, start marks the client as closed. It returns nil if the client was closed
+// before a pipeline was needed.
 //
-// The configuration is read without the mutex, because this calls the caller's code:
-// WrapTransport, and MarshalJSON of values in DefaultContext. If that code uses the client,
-// it gets an error after openGrace.
+// start does not hold the mutex while it reads the configuration, because that runs the
+// caller's code: WrapTransport, and MarshalJSON of values in DefaultContext. If the
+// caller's code uses the client, it receives an error after openGrace.
 func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	for {
 		c.mu.Lock()
@@ -352,7 +355,7 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	return c.starting, nil
 }
 
-// read reads the configuration and locks mu before it returns, even if the caller's code
+// read reads the configuration. It locks mu before it returns, even if the caller's code
 // calls runtime.Goexit.
 func (c *Client) read() (pipeline.Config, error) {
 	defer func() {
@@ -363,8 +366,8 @@ func (c *Client) read() (pipeline.Config, error) {
 	return c.settings()
 }
 
-// open creates the pipeline, opens its spool, and completes a start. If the client has been
-// closed, the pipeline accepts no calls.
+// open creates the pipeline, opens its spool, and completes the start. If the client has
+// been closed in the meantime, the pipeline accepts no calls.
 func (c *Client) open(s *starting, config pipeline.Config) {
 	p, err := pipeline.Open(config)
 	c.mu.Lock()
@@ -382,13 +385,13 @@ func (c *Client) open(s *starting, config pipeline.Config) {
 	p.Start()
 }
 
-// Flush sends the queued calls and waits until each of them is delivered or dropped, or ctx
-// ends. With a spool, this includes the calls of a previous process, even if this client
-// has not been used.
+// Flush sends the queued calls and waits until each of them is delivered or dropped, or
+// until ctx is done. With a spool, the queued calls include the calls of a previous
+// process, even if this client has not made a call.
 //
 // If calls were not delivered, the error is an *UndeliveredError. It counts the calls that
 // are still queued, and all calls that were dropped since the previous Flush. If
-// Config.Spool cannot be opened, Flush returns the same error as a call.
+// Config.Spool cannot be opened, Flush returns an error that wraps ErrSpool.
 func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
@@ -406,17 +409,18 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 // Shutdown sends the queued calls and waits until each of them is delivered or dropped.
-// With a spool, this includes the calls of a previous process, even if this client has not
-// been used. Calls after Shutdown return ErrClosed.
+// With a spool, the queued calls include the calls of a previous process, even if this
+// client has not made a call. Calls after Shutdown return ErrClosed.
 //
-// If ctx ends first, Shutdown cancels the requests and waits at most two more seconds for
+// If ctx is done first, Shutdown cancels the requests and waits at most two more seconds for
 // them. The remaining calls are dropped, or stay in Config.Spool.
 //
 // If calls were not delivered, the error is an *UndeliveredError. It includes calls that
-// were being sent when ctx ended, although the collector may have accepted them. Shutdown
-// may be called several times, and concurrently: all calls wait for the same end and
-// return the same error, and the first context to end applies to all. If Config.Spool
-// cannot be opened, the error contains the reason.
+// were being sent when ctx was done, although the collector may have accepted them. If
+// Config.Spool cannot be opened, the error contains the reason.
+//
+// Shutdown may be called several times and concurrently. All calls return at the same time
+// with the same error. The first context that is done stops the shutdown for all callers.
 func (c *Client) Shutdown(ctx context.Context) error {
 	s, err := c.start(ctx, true)
 	if s == nil {
@@ -427,7 +431,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case p != nil:
 		left, err := p.Shutdown(ctx)
 		return cmp.Or(undelivered(left), err)
-	case ctx.Err() != nil: // no other caller waits
+	case ctx.Err() != nil: // no other call of Shutdown is waiting
 		go func() {
 			if p, _ := s.wait(context.Background()); p != nil {
 				_, _ = p.Shutdown(ctx)
@@ -445,13 +449,13 @@ func (c *Client) Close() error {
 }
 
 // Stats counts the calls of this client and, with a spool, of previous processes. It opens
-// Config.Spool if necessary, and waits at most a second for that.
+// Config.Spool if necessary, and waits at most a second for it to open.
 func (c *Client) Stats() Stats {
 	var s Stats
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), openGrace)
-		p, _ = c.pipeline(ctx) // a call returns the error
+		p, _ = c.pipeline(ctx) // Stats reports no error; the next call returns it
 		cancel()
 	}
 	if p != nil {
@@ -463,7 +467,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// settings converts the configuration of the client.
+// settings returns the configuration of the pipeline.
 func (c *Client) settings() (pipeline.Config, error) {
 	if err := checkKey(c.writeKey); err != nil {
 		return pipeline.Config{}, err
@@ -519,7 +523,7 @@ func (c *Client) settings() (pipeline.Config, error) {
 	}, err
 }
 
-// backoff returns the function for pauses between attempts.
+// backoff returns the function that computes the pauses between attempts.
 func (c *Client) backoff() func(retries int) time.Duration {
 	switch {
 	case c.config.Backoff != nil:
@@ -532,7 +536,7 @@ func (c *Client) backoff() func(retries int) time.Duration {
 	return retry.DefaultBackoff()
 }
 
-// passTo adapts a callback, which may be nil, for the pipeline.
+// passTo adapts the client's callback to the pipeline's signature. callback may be nil.
 func passTo(callback func(Result)) func(pipeline.CallID, *pipeline.Drop) {
 	if callback == nil {
 		return nil
@@ -546,7 +550,7 @@ func passTo(callback func(Result)) func(pipeline.CallID, *pipeline.Drop) {
 	}
 }
 
-// undelivered returns the error of a flush, or nil if all calls were delivered.
+// undelivered returns the error for the undelivered calls, or nil if all calls were delivered.
 func undelivered(left *pipeline.Undelivered) error {
 	if left == nil {
 		return nil
@@ -556,7 +560,7 @@ func undelivered(left *pipeline.Undelivered) error {
 	}
 }
 
-// statsOf converts the counts of a pipeline, without Rejected.
+// statsOf converts the pipeline's counts. It does not set Rejected.
 func statsOf(s pipeline.Stats) Stats {
 	return Stats{
 		Accepted: s.Accepted, Delivered: s.Delivered, Dropped: Drops(s.Dropped), Pending: s.Pending, Recovered: s.Recovered,

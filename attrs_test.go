@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The message, its attributes and their values do not move to the heap.
+// A call with attributes does not move the message, its attributes or their values to the heap.
 func TestAttributesAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector empties pools")

@@ -12,16 +12,16 @@ import (
 // Version is the version of the client.
 const Version = "0.2.0"
 
-// Limits of the service.
+// Size limits of the service.
 const (
-	MaxCallBytes  = 32768  // of one call as JSON
-	MaxBatchBytes = 512000 // of one request's body, before compression
+	MaxCallBytes  = 32768  // bytes of one call as JSON
+	MaxBatchBytes = 512000 // bytes of one request body, before compression
 )
 
 // DefaultContext is the context of all batches unless Config.Context is set. Collectors
 // merge it into each call. A client reads it at its first call, and adds an entry for
-// library if it is missing. A MarshalJSON in it must not use a client: the client waits
-// for it.
+// library if it is missing. A MarshalJSON method of a value in it must not use a client,
+// because the client waits for it.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",
@@ -29,16 +29,16 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// Assert that the pipeline has the same limits.
+// The compiler checks that the pipeline has the same limits.
 var (
 	_ = [1]int{}[MaxCallBytes-pipeline.MaxCallBytes]
 	_ = [1]int{}[MaxBatchBytes-pipeline.MaxBatchBytes]
 )
 
-// maxContextBytes limits the batch context, which collectors merge into each call.
+// maxContextBytes limits the batch context, because collectors merge it into each call.
 const maxContextBytes = MaxCallBytes
 
-// appendMiddle appends the part of a body between the last call and the batch ID.
+// appendMiddle appends the part of a request body between the last call and the batch ID.
 func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	if context == nil {
 		context = DefaultContext
@@ -61,7 +61,7 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 }
 
 // RequestValues returns the values of Config.Value for the calls of a request, in the order of
-// the calls. ctx is the context of the request. Use it in an http.RoundTripper, for example from
-// Config.WrapTransport. It returns nil if Config.Value is not set, or if the request is not from
-// a client.
+// the calls. ctx is the context of the request. An http.RoundTripper can call it, for example one
+// from Config.WrapTransport. It returns nil if Config.Value is not set, or if the request is not
+// from a client.
 func RequestValues(ctx context.Context) []interface{} { return pipeline.RequestValues(ctx) }

@@ -64,7 +64,7 @@ func TestFlushAfter(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []int{2}, c.sizes())
 
-		// A second after a flush, two seconds remain.
+		// One second of the interval has passed, so the next batch is sent after two more seconds.
 		time.Sleep(time.Second)
 		track(t, client, "b", 1)
 		time.Sleep(2 * time.Second)
@@ -72,7 +72,7 @@ func TestFlushAfter(t *testing.T) {
 		require.Equal(t, []int{2, 1}, c.sizes())
 		require.Equal(t, 6*time.Second, c.all()[1].at.Sub(start))
 
-		// Long after the last flush, calls are still collected in a batch.
+		// A long time after the previous batch, two calls still share a batch.
 		time.Sleep(time.Hour)
 		track(t, client, "c", 1)
 		time.Sleep(time.Second)
@@ -83,7 +83,7 @@ func TestFlushAfter(t *testing.T) {
 	})
 }
 
-// A batch is filled up to exactly the maximum size.
+// A batch can reach exactly the maximum size.
 func TestBatchLimitIsExact(t *testing.T) {
 	empty := callSize(t, 0)
 	envelope := bodySize(t) - empty
@@ -125,7 +125,7 @@ func sized(pad int) *analytics.Track {
 	return &analytics.Track{Event: "e", UserId: "u" + strings.Repeat("x", pad)}
 }
 
-// bodySize returns the size of the body of a batch with the call sized(0).
+// bodySize returns the size of a request body that contains only the call sized(0).
 func bodySize(t *testing.T) (n int) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{}
@@ -137,7 +137,7 @@ func bodySize(t *testing.T) (n int) {
 	return n
 }
 
-// callSize returns the size of the call sized(pad).
+// callSize returns the size of the call sized(pad) as JSON.
 func callSize(t *testing.T, pad int) int {
 	client := analytics.New("key")
 	err := client.Track(sized(pad + analytics.MaxCallBytes))
@@ -147,9 +147,9 @@ func callSize(t *testing.T, pad int) int {
 	return tooLarge.Size - analytics.MaxCallBytes
 }
 
-// Calls of random sizes are made while other goroutines make calls, flush, call Stats or let the
-// interval end. Each call arrives once, in the order of its goroutine. A flush ends after its
-// calls have arrived, and no batch exceeds the maximum size.
+// Several goroutines make calls of random sizes while others call Flush and Stats or wait for the
+// interval. Each call must arrive once, and each goroutine's calls must arrive in order. A flush
+// returns only after its calls have arrived. No batch exceeds the maximum size.
 func TestOpenBatchConcurrentSafe(t *testing.T) {
 	const callers, calls = 8, 150
 	for name, config := range map[string]analytics.Config{

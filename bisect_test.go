@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// strict refuses batches that contain one of the calls.
+// strict returns a function that refuses batches with at least one of the given calls.
 func strict(calls map[string]bool) func(int, post) answer {
 	return func(_ int, p post) answer {
 		for _, call := range p.body.Batch {
@@ -25,8 +25,8 @@ func strict(calls map[string]bool) func(int, post) answer {
 	}
 }
 
-// sendBatch sends a batch of n calls, some of which are refused. It returns the IDs of the lost
-// calls, and the number of requests.
+// sendBatch sends a batch of n calls to a collector that refuses some of them. It returns the IDs
+// of the lost calls and the number of requests.
 func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Config) (lost map[string]bool, requests int) {
 	synctest.Test(t, func(t *testing.T) {
 		lost = map[string]bool{}
@@ -53,7 +53,7 @@ func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Confi
 	return lost, requests
 }
 
-// A few bad calls do not affect other calls, and take few requests.
+// A few bad calls do not affect the other calls. The client finds them with few requests.
 func TestBadCallsAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 7, 20, 100, 640} {
@@ -76,12 +76,12 @@ func TestBadCallsAreFound(t *testing.T) {
 	}
 }
 
-// The number of requests is bounded for any number of bad calls at any position.
+// The number of requests is bounded, regardless of the number and positions of the bad calls.
 func TestManyBadCallsAreBounded(t *testing.T) {
 	for title, c := range map[string]struct {
 		bad      func(i int) bool
 		requests int
-		lost     int // the maximum, of 640
+		lost     int // maximum number of lost calls, out of 640
 	}{
 		"all":          {func(int) bool { return true }, 11, 640},
 		"all but one":  {func(i int) bool { return i != 77 }, 11, 640},
@@ -106,10 +106,10 @@ func TestManyBadCallsAreBounded(t *testing.T) {
 	}
 }
 
-// A client that is closed while it splits a batch accounts for all parts.
+// A client that is closed while it splits a batch still accounts for all parts of the batch.
 func TestCloseWhileBadCallsAreFound(t *testing.T) {
 	for _, spool := range []string{"", t.TempDir()} {
-		for after := range 15 { // number of requests before Close
+		for after := range 15 { // after is the number of requests before Close
 			synctest.Test(t, func(t *testing.T) {
 				refuse := strict(map[string]bool{"3": true, "17": true})
 				c := &collector{decide: func(i int, p post) answer {

@@ -13,9 +13,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// With any budget, throughput depends only on the collector: no call waits for FlushAfter.
+// With a memory budget of any size, only the collector limits the throughput. No call waits for
+// FlushAfter.
 func TestSmallBudgetsDoNotStall(t *testing.T) {
-	for _, spoolMax := range []int64{-1, 1 << 20, 1 << 30} { // -1: no spool
+	for _, spoolMax := range []int64{-1, 1 << 20, 1 << 30} { // -1 means no spool
 		for _, maxBytes := range []int64{128 << 10, 256 << 10, 1 << 20} {
 			for _, flushAt := range []int{1, 20, 250, 100_000} {
 				for _, size := range []int{900, 30_000} {
@@ -24,7 +25,7 @@ func TestSmallBudgetsDoNotStall(t *testing.T) {
 							MaxBytes: maxBytes, FlushAt: flushAt, WhenFull: policy,
 							FlushAfter: 10 * time.Second, CloseTimeout: time.Hour,
 						}
-						if size == 900 { // the IDs use memory too
+						if size == 900 { // the callback makes the client store IDs, which also use memory
 							cfg.Callback = func(analytics.Result) {}
 						}
 						if spoolMax > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// The encoded call equals the output of encoding/json for the struct.
+// FuzzCall checks that the encoded call equals the output of encoding/json for the same struct.
 func FuzzCall(f *testing.F) {
 	f.Add("019mr8mf4r", "anon", "Song Played", "m-1", "artist", "Dwele")
 	f.Add("\xff\u2028<&>", "", "\x00\"\\", "", "", "\xed\xa0\x80")

@@ -56,7 +56,7 @@ func largeTrack() *Track {
 
 var benchCalls = map[string]*Track{"S": smallTrack(), "M": mediumTrack(), "L": largeTrack()}
 
-// BenchmarkTrack measures a call, and the pipeline up to the request.
+// BenchmarkTrack measures Track and the pipeline's work up to the request.
 func BenchmarkTrack(b *testing.B) {
 	for name, call := range benchCalls {
 		b.Run(name, func(b *testing.B) { benchmarkTrack(b, call, Config{FlushAt: 640}) })
@@ -70,7 +70,7 @@ func BenchmarkTrackSpooled(b *testing.B) {
 	}
 }
 
-// BenchmarkUpload measures a call in a batch, including the upload to a loopback server.
+// BenchmarkUpload measures a call and its share of the upload to a loopback server.
 func BenchmarkUpload(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -113,8 +113,8 @@ func benchmarkCalls(b *testing.B, cfg Config, track func(c *Client, i int) error
 	}
 }
 
-// BenchmarkTrackBuilt is BenchmarkTrack including the construction of the message, with 8
-// properties in a map and as attributes.
+// BenchmarkTrackBuilt measures Track and the construction of the message. The message has 8
+// properties, in a map or as attributes.
 func BenchmarkTrackBuilt(b *testing.B) {
 	for name, track := range map[string]func(c *Client, o *order) error{
 		"map": func(c *Client, o *order) error {
@@ -137,7 +137,7 @@ func BenchmarkTrackBuilt(b *testing.B) {
 	}
 }
 
-// order is an order of a shop.
+// order is an order in a shop.
 type order struct {
 	user, id, currency, coupon, shipping, warehouse string
 	total                                           float64

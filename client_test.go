@@ -70,7 +70,7 @@ func TestBadEndpointUntilMended(t *testing.T) {
 }
 
 func TestNewStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails if a goroutine remains
+	synctest.Test(t, func(t *testing.T) { // synctest fails the test if a goroutine remains
 		analytics.New("key")
 		_, err := analytics.NewWithConfig("key", analytics.Config{})
 		require.NoError(t, err)
@@ -145,8 +145,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A transport that ignores its context is abandoned.
-func TestShutdownWithADeafTransport(t *testing.T) {
+// Shutdown abandons a transport that ignores its context.
+func TestShutdownAbandonsHangingTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{decide: func(int, post) answer { time.Sleep(time.Hour); return answer{} }}
 		client := newClient(t, c, analytics.Config{})
@@ -158,11 +158,11 @@ func TestShutdownWithADeafTransport(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 4*time.Second)
 		requireSum(t, client.Stats())
 		require.Zero(t, client.Stats().Pending)
-		time.Sleep(time.Hour) // the transport's goroutines end
+		time.Sleep(time.Hour) // the transport's goroutines return after an hour
 	})
 }
 
-func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
+func TestShutdownWithDoneContextKeepsDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, &collector{}, analytics.Config{})
 		track(t, client, "e", 40)
@@ -173,9 +173,9 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 	})
 }
 
-// A batch that was refused before the context ended is reported as refused.
+// The second Shutdown reports the refused batch again, although its context is already done.
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
-	for range 20 { // select chooses at random
+	for range 20 { // select chooses at random, so one run might miss a bug
 		synctest.Test(t, func(t *testing.T) {
 			client := newClient(t, always(answer{status: 403}), analytics.Config{})
 			track(t, client, "e", 20)
@@ -188,8 +188,8 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	}
 }
 
-// Calls dropped on shutdown report the error of their last attempt.
-func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
+// A call that is dropped on shutdown reports the error of its last attempt.
+func TestShutdownReportsErrorOfLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		var results []analytics.Result
@@ -233,7 +233,7 @@ func TestFlush(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		require.EqualValues(t, 45, client.Stats().Delivered)
 
-		// A flush does not wait for calls that are made after its start.
+		// A flush does not wait for calls that are made after it has started.
 		track(t, client, "b", 1)
 		done := make(chan error)
 		go func() { done <- client.Flush(t.Context()) }()
@@ -244,7 +244,7 @@ func TestFlush(t *testing.T) {
 		require.EqualValues(t, 1, client.Stats().Pending)
 		require.NoError(t, client.Flush(t.Context()))
 
-		// A flush reports drops before its start, once.
+		// Only the first flush reports a drop, even if the drop happened before the flush.
 		for _, early := range []bool{false, true} {
 			track(t, client, "refused", 20)
 			if early {
@@ -275,7 +275,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// filling returns a client with a small budget, whose collector never responds.
+// filling returns a client with a small memory budget and a collector that never responds.
 func filling(t *testing.T, policy analytics.FullPolicy) (*analytics.Client, *collector) {
 	c := always(answer{hang: true})
 	return newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: policy, CloseTimeout: time.Second}), c
@@ -308,8 +308,9 @@ func TestFullRejects(t *testing.T) {
 	})
 }
 
-// All of the memory is used, even if free buffers are larger than the rest.
-func TestFullToTheBrim(t *testing.T) {
+// The client uses almost all of its memory, even if the free buffers are larger than the remaining
+// budget.
+func TestFullClientUsesItsWholeBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
 		c := &collector{decide: func(int, post) answer { return answer{hang: down} }}
@@ -332,7 +333,7 @@ func TestFullToTheBrim(t *testing.T) {
 	})
 }
 
-// The smallest budget has room for the largest call with the largest context and ID.
+// The smallest memory budget is enough for the largest call with the largest context and ID.
 func TestFullTakesTheLargestCall(t *testing.T) {
 	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.Block, analytics.DropOldest} {
 		synctest.Test(t, func(t *testing.T) {
@@ -344,7 +345,7 @@ func TestFullTakesTheLargestCall(t *testing.T) {
 				m := &analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: strings.Repeat("m", 32_600)}}
 				require.NoError(t, client.Enqueue(t.Context(), m))
 				require.NoError(t, client.Flush(t.Context()))
-				synctest.Wait() // the callback has run
+				synctest.Wait() // wait until the callback has returned
 			}
 			require.NoError(t, client.Close())
 		})
@@ -380,7 +381,7 @@ func TestFullBlocksUntilTheContextEnds(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		require.EqualValues(t, 1, client.Stats().Rejected.QueueFull)
 
-		// Close ends the wait of a call without a context.
+		// Track has no context, so only Close makes it return.
 		blocked := make(chan error)
 		go func() { blocked <- client.Track(kilobyte("late")) }()
 		synctest.Wait()
@@ -422,7 +423,7 @@ func TestFullDropsOldest(t *testing.T) {
 		require.Equal(t, s.Dropped.Overflow, s.Dropped.Total())
 		require.EqualValues(t, 600, s.Accepted)
 		require.Len(t, dropped, int(s.Dropped.Overflow))
-		// The first batch was being sent, so the oldest of the others was dropped.
+		// The first batch was already being sent, so the second batch was dropped.
 		require.Equal(t, "m-020", dropped[0])
 		require.Equal(t, name("m", 20+len(dropped)-1), dropped[len(dropped)-1])
 		require.EqualValues(t, 1, c.taken("messageId")["m-599"])
@@ -443,9 +444,9 @@ func TestCallback(t *testing.T) {
 			}
 			ended[r.MessageId] = r
 			if r.MessageId == "t-1" {
-				// A callback may make calls and flush.
+				// A callback may make calls and flush the client.
 				require.NoError(t, client.Track(&analytics.Track{Event: "from the callback", UserId: "u", Message: analytics.Message{MessageId: "t-2"}}))
-				_ = client.Flush(t.Context()) // it may report the page
+				_ = client.Flush(t.Context()) // Flush may report the refused page call
 				panic("callback trouble")
 			}
 		}})
@@ -474,7 +475,7 @@ func TestCallback(t *testing.T) {
 	})
 }
 
-// Results that a slow callback has not received stay within the budget.
+// The results for a slow callback stay within the memory budget.
 func TestSlowCallbackIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -16,10 +16,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
-// long is 100 KB of input with characters of two bytes.
+// long is a string of 100 KB that consists of two-byte characters.
 var long = strings.Repeat("ä", 50_000)
 
-// requireClipped checks that a text repeats at most 200 bytes of long, and is valid UTF-8.
+// requireClipped checks that text is valid UTF-8 and contains at most 200 bytes of long.
 func requireClipped(t *testing.T, text string) {
 	t.Helper()
 	require.LessOrEqual(t, strings.Count(text, "ä")*len("ä"), 200)
@@ -36,7 +36,7 @@ func (f failingWith) MarshalJSON() ([]byte, error)   { return nil, errors.New(f.
 func (p panickingWith) MarshalJSON() ([]byte, error) { panic(p.text) }
 func (p panickingWith) LogValue() slog.Value         { panic(p.text) }
 
-// The error of a call repeats only a short part of the call.
+// An error about a call contains only a short part of the call.
 func TestErrorsOfCallsAreShort(t *testing.T) {
 	bad := make(chan int)
 	client := newClient(t, &collector{}, analytics.Config{})
@@ -86,7 +86,7 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The error of an attempt repeats only a short part of the transport's error.
+// An error about an attempt contains only a short part of the transport's error.
 func TestErrorsOfAttemptsAreShort(t *testing.T) {
 	for title, transport := range map[string]tripper{
 		"error": func(*http.Request) (*http.Response, error) { return nil, errors.New(long) },
@@ -119,7 +119,7 @@ func TestErrorsOfAttemptsAreShort(t *testing.T) {
 	}
 }
 
-// The log repeats only a short part of a panic.
+// The log contains only a short part of a panic value.
 func TestLoggedPanicsAreShort(t *testing.T) {
 	for title, set := range map[string]func(*analytics.Config, *lines){
 		"Logger": func(c *analytics.Config, l *lines) { c.Logger = l.logger() },

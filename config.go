@@ -27,21 +27,22 @@ import (
 //
 // A workspace in the EU accepts calls only at EndpointEU. EndpointUS also responds 200 to
 // write keys of the EU, but the calls do not appear in the workspace. The client cannot
-// detect this: it counts the calls as delivered, although personal data has left the EU.
-// So check in the debugger of the source that the first call arrives. A write key does not
-// contain its region; the address of the workspace in the browser does.
+// detect this mistake: it counts the calls as delivered, although personal data has left
+// the EU. So check in the source's debugger that the first call arrives. The write key does
+// not show the region, but the address of the workspace in the browser does.
 const (
 	Endpoint   = EndpointUS
 	EndpointUS = "https://api.segment.io"
 	EndpointEU = "https://events.eu1.segmentapis.com" // Dublin
 )
 
-// Backo returns the pauses before a client made by New retries a batch: 100 ms, twice as
-// long each time, 10 seconds at most. If a program replaces it, clients made by
-// NewWithConfig use it too; their own default is half a second, twice as long each time, a
-// minute at most. A client reads Backo at its first call. It shortens each pause at random
-// by up to a quarter, so that many clients do not retry at the same time. Config.Backoff
-// applies to one client.
+// Backo computes the pauses before a client made by New retries a batch. The first pause is
+// 100 ms, and each following pause is twice as long, up to 10 seconds.
+//
+// If a program replaces Backo, clients made by NewWithConfig use it too. Otherwise their
+// pauses start at half a second and double up to a minute. A client reads Backo at its
+// first call. It shortens each pause by a random part of up to a quarter, so that many
+// clients do not retry at the same time. Config.Backoff sets the pauses of one client.
 var Backo = version2Backo
 
 // version2Backo is the initial value of Backo.
@@ -59,33 +60,33 @@ const (
 	defaultSpoolBytes   = 1 << 30
 
 	// minMaxBytes is enough for the largest call, its ID, and a batch context of
-	// maxContextBytes, so a client can always make progress.
+	// maxContextBytes. So any single call fits into an empty client.
 	minMaxBytes = 128 << 10
-	// minSpoolBytes is enough for segments of a useful size.
+	// minSpoolBytes is enough for segments of a practical size.
 	minSpoolBytes = 1 << 20
 )
 
-// FullPolicy selects the action when a call exceeds Config.MaxBytes or, with a spool,
-// Config.SpoolMaxBytes.
+// FullPolicy selects how a client handles a call that exceeds Config.MaxBytes or, with a
+// spool, Config.SpoolMaxBytes.
 type FullPolicy int
 
 const (
-	// Reject returns ErrQueueFull immediately.
+	// Reject makes the call return ErrQueueFull immediately.
 	Reject FullPolicy = iota
-	// Block waits for room until the context passed to Enqueue ends. Track and the
-	// other methods without a context wait without a limit.
+	// Block makes the call wait for free memory or disk space until the context passed to
+	// Enqueue is done. Track and the other methods without a context wait without a limit.
 	Block
-	// DropOldest drops the oldest batch that is not being sent. If all memory is used
-	// by batches that are being sent, the call returns ErrQueueFull.
+	// DropOldest drops the oldest batch that is not being sent. If batches that are being
+	// sent use all of the memory, the call returns ErrQueueFull.
 	DropOldest
 )
 
-// Config configures a client. The zero value of a field selects its default.
+// Config configures a client. A field with the zero value uses its default.
 type Config struct {
 	// Endpoint is the URL of the collector, http or https: EndpointUS, EndpointEU, or
-	// the URL of another collector. A path that ends in /batch or /import is used
-	// unchanged. To a path that ends in /v1, the client appends /batch; to any other,
-	// /v1/batch. Defaults to EndpointUS.
+	// the URL of another collector. The client uses a path that ends in /batch or /import
+	// as it is. It appends /batch to a path that ends in /v1, and /v1/batch to any other
+	// path. Defaults to EndpointUS.
 	Endpoint string
 
 	// FlushAt is the number of calls in a batch; 1 sends each call separately. A batch
@@ -94,134 +95,141 @@ type Config struct {
 	FlushAt int
 
 	// FlushAfter is the longest time that a call waits for its batch to be sent. The
-	// interval starts with the previous batch. Zero and negative values mean 5 seconds.
+	// client measures it from the previous batch. Zero and negative values mean 5 seconds.
 	FlushAfter time.Duration
 
 	// MaxInFlight is the maximum number of batches that are being sent or retried at
-	// the same time. With 1, the collector receives the calls in their order, and a
-	// retry delays the following batches until MaxAttempts is reached. At most 1000.
+	// the same time. If it is 1, the collector receives the calls in order, and a retry
+	// delays the following batches until MaxAttempts is reached. The maximum is 1000.
 	// Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is the number of times a batch is sent before its calls are dropped.
-	// An attempt whose response contains Retry-After or X-RateLimit-Reset does not
-	// count. If the collector fails immediately, ten attempts take about two and a half
-	// minutes.
+	// An attempt does not count if the response contains Retry-After or
+	// X-RateLimit-Reset. If each attempt fails immediately, ten attempts take about two
+	// and a half minutes.
 	//
-	// If no other batch was delivered in the meantime, the collector is the likely
-	// cause. With Spool, or if MaxAttempts is 0, the batch then moves to the end of the
-	// queue and starts over, until MaxTotalBackoffDuration ends. It waits on the disk,
-	// or in memory within MaxBytes. If that is full, WhenFull decides which calls are
-	// lost. Defaults to 10; New sets it to 10.
+	// If no other batch was delivered during these attempts, the collector is probably
+	// unavailable. The client then moves the batch to the end of the queue and starts
+	// counting again, until MaxTotalBackoffDuration is reached. It does this only with
+	// Spool, or if MaxAttempts is 0. The batch waits on the disk, or in memory within
+	// MaxBytes. When that is full, WhenFull decides which calls are lost. Defaults to 10;
+	// New sets it to 10.
 	MaxAttempts int
 
-	// Backoff, if set, returns the pause before a batch is sent again. Retries is the
-	// number of previous retries that count, and 0 for the first one. The client adds no
-	// jitter; a negative pause counts as 0. A Retry-After of the collector takes
-	// precedence.
+	// Backoff, if set, returns the pause before a batch is sent again. retries is the
+	// number of previous retries that count; it is 0 before the first retry. The client
+	// adds no jitter, and treats a negative pause as 0. If the collector sends
+	// Retry-After, the client uses the header instead of Backoff.
 	//
-	// Backoff must return quickly and must not wait for the client. A panic in it is
-	// logged. With SettingsEndpoint, two goroutines call it. Defaults to Backo if the
-	// program has replaced it; otherwise to half a second, twice as long each time, a
-	// minute at most, each shortened at random by up to a quarter.
+	// Backoff must return quickly and must not wait for the client. The client logs a
+	// panic in it. With SettingsEndpoint, two goroutines call it. By default, the client
+	// uses Backo if the program has replaced it. Otherwise the pauses start at half a
+	// second and double up to a minute, each shortened by a random part of up to a
+	// quarter.
 	Backoff func(retries int) time.Duration
 
 	// MaxTotalBackoffDuration limits the time between the first and the last attempt to
-	// send a batch. After that, its calls are dropped as DropExpired, including calls in
+	// send a batch. After that, its calls are dropped as DropExpired, even if they are in
 	// Spool. The time starts again when a new process opens Spool. Defaults to 12 hours.
 	MaxTotalBackoffDuration time.Duration
 
 	// MaxRateLimitDuration limits how long the collector may delay a batch with Retry-After
-	// or X-RateLimit-Reset while it accepts no calls. After that, the calls
-	// of the batch are dropped as DropExpired. MaxTotalBackoffDuration does not include
-	// this time. Defaults to 12 hours.
+	// or X-RateLimit-Reset while it accepts no calls. After that, the calls of the batch
+	// are dropped as DropExpired. This time does not count towards
+	// MaxTotalBackoffDuration. Defaults to 12 hours.
 	MaxRateLimitDuration time.Duration
 
 	// SettingsEndpoint is the URL of the service that returns the settings of a source,
 	// such as https://cdn-settings.segment.com. The client appends /v1/projects/, the
 	// write key and /settings, and reads the settings once when it starts. The first
-	// batch waits up to two seconds for them. Their httpConfig overrides MaxAttempts,
-	// MaxTotalBackoffDuration, MaxRateLimitDuration and Backoff. The service's libraries
-	// for servers do not read settings. Empty means that the client does not either.
+	// batch waits up to two seconds for them. The httpConfig in the settings overrides
+	// MaxAttempts, MaxTotalBackoffDuration, MaxRateLimitDuration and Backoff. If the
+	// field is empty, the client reads no settings, like the service's server libraries.
 	SettingsEndpoint string
 
 	// MaxBytes limits the memory, in bytes, for queued calls, calls that are being sent
 	// or retried, results that Callback has not received, and free buffers. It does not
 	// include 1 MB for Gzip, 10 MB while Spool is read back, the buffers of net/http, and
 	// 512 bytes for each call of a refused batch that is sent in parts. The garbage
-	// collector may let the heap of a full client grow to twice MaxBytes. At least
+	// collector may let the heap of a full client grow to twice MaxBytes. The minimum is
 	// 128 KiB. Defaults to 32 MiB.
 	MaxBytes int64
 
-	// WhenFull selects the action when a call exceeds MaxBytes. Defaults to Reject.
+	// WhenFull selects how the client handles a call that exceeds MaxBytes. Defaults to
+	// Reject.
 	WhenFull FullPolicy
 
 	// Spool is a directory that stores calls until they are delivered or
-	// dropped. A call is stored before its method returns nil. If the process ends
+	// dropped. A call is stored before its method returns nil. If the process exits
 	// before it has delivered all calls, the next process with the same directory and
 	// write key sends the rest. The client creates the directory if it does not exist.
 	// Each client needs its own directory: a call returns an error that names the owner
-	// if the directory is in use. On Linux, a busy client maps files into memory, which
-	// the system can reclaim. Empty means no spool.
+	// if the directory is in use. On Linux, a busy client maps files into memory that the
+	// system can reclaim. If the field is empty, the client uses no spool.
 	//
 	// With a spool, calls that exceed MaxBytes are kept only on the disk and are read
-	// back later. Under Block, a call first waits for memory, for up to a
-	// quarter of a second or until its context ends. WhenFull applies to calls that
-	// exceed SpoolMaxBytes. A call that cannot be written is not accepted and returns an error
+	// back later. Under Block, such a call first waits for memory, for up to a quarter
+	// of a second or until its context is done. WhenFull applies to calls that exceed
+	// SpoolMaxBytes. A call that cannot be written is not accepted and returns an error
 	// that wraps ErrSpool. If the collector is unavailable for longer than
-	// MaxTotalBackoffDuration, calls that were tried for that long are dropped.
+	// MaxTotalBackoffDuration, the client drops the calls that it has tried to send for
+	// that long.
 	Spool string
 
-	// SpoolSync makes each call wait until it is on the storage medium, so that it
-	// survives a loss of power. The wait takes a millisecond or more; concurrent calls
-	// share it. Defaults to false.
+	// SpoolSync makes each call wait until it is written to the storage device, so that
+	// the call survives a power loss. The wait takes a millisecond or more. Concurrent
+	// calls share one wait. Defaults to false.
 	SpoolSync bool
 
-	// SpoolMaxBytes limits the total size of the files in Spool, in bytes, including some
-	// MB of files that are kept for later calls. Files of another write key do not
-	// count. At least 1 MiB. Defaults to 1 GiB.
+	// SpoolMaxBytes limits the total size of the files in Spool, in bytes. The total
+	// includes a few MB of files that are kept for later calls, but not the files of
+	// another write key. The minimum is 1 MiB. Defaults to 1 GiB.
 	SpoolMaxBytes int64
 
-	// Gzip compresses each batch once, when it is complete. This reduces the traffic and
-	// the memory to about a tenth, and takes about a microsecond of CPU time per call. The
-	// collector must accept Content-Encoding: gzip. Defaults to false.
+	// Gzip compresses each batch once, when it is complete. Compression reduces the traffic
+	// and the memory to about a tenth, and takes about a microsecond of CPU time per call.
+	// The collector must accept Content-Encoding: gzip. Defaults to false.
 	Gzip bool
 
 	// Context is the context of all calls, up to 32 KB as JSON. It is sent once per
-	// batch, and collectors merge it into the context of each call. In the collector of
-	// this repository, entries of the call take precedence. Calls that are read back
-	// from Spool get the context of the current process. NewWithConfig encodes the map,
-	// which may be changed afterwards. Defaults to DefaultContext.
+	// batch, and collectors merge it into the context of each call. In this repository's
+	// collector, entries of the call take precedence. Calls that are read back from Spool
+	// get the context of the current process. NewWithConfig encodes the map, so the
+	// caller may change it afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
 	// Integrations are added to each call. An entry of the call takes precedence over
 	// the entry with the same key. For example, Integrations{}.DisableAll() sends calls
-	// only to the destinations that they name. NewWithConfig encodes the map, which may
-	// be changed afterwards.
+	// only to the destinations that they name. NewWithConfig encodes the map, so the
+	// caller may change it afterwards.
 	Integrations Integrations
 
 	// Callback, if set, receives the result of each accepted call, except for calls that
 	// Spool keeps for the next process or has lost. The results of one batch arrive in
 	// the order of the calls. One goroutine calls Callback, one result at a time. Close
-	// and Shutdown wait for all results. Flush does not.
+	// and Shutdown wait until Callback has received all results. Flush does not.
 	//
 	// Callback may use the client, but must not call Close or Shutdown: they would wait
-	// for it until they time out, and return an error. Results that Callback has not
-	// received count towards MaxBytes. So under Block, Callback must not call Track,
-	// which may wait for memory that only Callback can free; use Enqueue with a context
-	// that ends. Callback must not call runtime.Goexit, as FailNow of a test does. A
-	// panic is logged, and the next result follows.
+	// for Callback until they time out, and return an error. Callback must not call
+	// runtime.Goexit, as FailNow of a test does. The client logs a panic in Callback and
+	// continues with the next result.
+	//
+	// Results that Callback has not received count towards MaxBytes. So under Block,
+	// Callback must not call Track, which may wait for memory that only Callback can
+	// free. Use Enqueue with a context that has a deadline instead.
 	Callback func(Result)
 
 	// Value, if set, is called with the context of each valid call, on the caller's
-	// goroutine. The client keeps the returned value in memory until the call has ended.
-	// Callback receives it as Result.Value, and an http.RoundTripper with RequestValues.
-	// The context is the one passed to Enqueue, or context.Background for methods without
-	// a context.
+	// goroutine. The client keeps the returned value in memory until the call is
+	// delivered or dropped. Callback receives it as Result.Value, and an
+	// http.RoundTripper reads it with RequestValues. The context is the one passed to
+	// Enqueue, or context.Background for methods without a context.
 	//
-	// A call may wait for hours, so return a small value such as a trace ID, and not the
-	// context, which would keep everything that it refers to. MaxBytes counts 48 bytes
-	// per call for the value. It is nil for calls that are read back from Spool.
+	// A call may wait for hours, so return a small value such as a trace ID. Do not return
+	// the context, because it keeps everything that it refers to in memory. MaxBytes
+	// counts 48 bytes per call for the value. A call that is read back from Spool has a
+	// nil value.
 	Value func(ctx context.Context) interface{}
 
 	// CloseTimeout limits how long Close waits for calls to be delivered. Close
@@ -239,16 +247,17 @@ type Config struct {
 	HTTPClient *http.Client
 
 	// WrapTransport, if set, is called before the first request with the transport of
-	// the client, and returns the transport to use. It can add headers, measure requests
-	// or trace them, and keeps the connection settings of the client. A call returns its
-	// panic as an error. WrapTransport must not use the client. The restrictions of
-	// HTTPClient apply to the returned transport.
+	// the client, and returns the transport to use. The returned transport can add
+	// headers, and can measure or trace requests. The client's connection settings stay
+	// in effect. If WrapTransport panics, the call returns the panic as an error.
+	// WrapTransport must not use the client. The returned transport has the same
+	// restrictions as the transport in HTTPClient.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 
-	// Logger receives one line for each lost batch, and more if Verbose is set. The write
-	// key is redacted. The writer of the Logger may use the client like Callback, unless
-	// Verbose is set: then each call is logged, and a log.Logger holds a lock while it
-	// writes. Defaults to standard error.
+	// Logger receives one line for each lost batch, and more lines if Verbose is set. The
+	// write key is redacted. The Logger's writer may use the client like Callback, except
+	// with Verbose: then each call writes to the log, and a log.Logger holds a lock while
+	// it writes. Defaults to standard error.
 	Logger *log.Logger
 
 	// Slog, if set, replaces Logger. Each message is a constant, with attributes:
@@ -257,13 +266,13 @@ type Config struct {
 	//     panicked"; "backoff panicked".
 	//   - Warn: "batch refused", if parts of the batch may still be accepted; "collector is
 	//     not taking calls", for the first of several failed attempts; problems of Spool
-	//     that cost no call.
+	//     that do not lose a call.
 	//   - Info: "collector is taking calls again".
 	//   - Debug, if Verbose is set: each call and each attempt. The handler receives the
 	//     context that was passed to Enqueue.
 	//
-	// The write key is redacted. A handler may use the client like Callback. If Verbose is
-	// set, each call invokes the handler, so it must not make calls.
+	// The write key is redacted. A handler may use the client like Callback. With Verbose,
+	// each call invokes the handler, so the handler must not make calls.
 	Slog *slog.Logger
 
 	// Verbose logs each call and each attempt, including payloads. The environment
@@ -272,13 +281,13 @@ type Config struct {
 	Verbose bool
 }
 
-// defaults contains the encoded parts that all calls of a client share.
+// defaults contains the encoded JSON that all calls of a client share.
 type defaults struct {
-	middle       []byte // of each body: from the last call to the batch ID
+	middle       []byte // the part of each body between the last call and the batch ID
 	integrations *defaultIntegrations
 }
 
-// check returns the problems of a Config, and the encoded defaults.
+// check returns the encoded defaults, or all problems of the Config and the write key.
 func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
@@ -328,7 +337,7 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	return d, errors.Join(errs...)
 }
 
-// checkKey validates a write key. The error does not contain it.
+// checkKey validates a write key. The error does not contain the key.
 func checkKey(writeKey string) error {
 	trimmed := strings.TrimSpace(writeKey)
 	switch {
@@ -353,12 +362,12 @@ func checkKey(writeKey string) error {
 	return nil
 }
 
-// parseURL parses the http or https URL of a setting. The error does not contain a
-// password.
+// parseURL parses the URL of a setting, which must be http or https. The error does not
+// contain a password.
 func parseURL(name, text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		var parse *url.Error // its text contains the URL
+		var parse *url.Error // url.Error contains the URL, so only its Err is used
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
@@ -380,7 +389,7 @@ func parseURL(name, text, example string) (*url.URL, error) {
 	return u, nil
 }
 
-// batchURL returns the URL for batches.
+// batchURL returns the URL to which batches are sent.
 func batchURL(endpoint string) (*url.URL, error) {
 	u, err := parseURL("Endpoint", cmp.Or(endpoint, Endpoint), Endpoint)
 	if err != nil {
@@ -390,13 +399,13 @@ func batchURL(endpoint string) (*url.URL, error) {
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {
 		return u, nil
 	}
-	if strings.HasSuffix(path, "/v1") { // as in the documentation of the service
+	if strings.HasSuffix(path, "/v1") { // the service's documentation shows endpoints with /v1
 		return u.JoinPath("batch"), nil
 	}
 	return joinPath(u, "v1", "batch"), nil
 }
 
-// joinPath calls url.URL.JoinPath. For a URL without a path, JoinPath alone would omit the
+// joinPath calls url.URL.JoinPath. For a URL without a path, JoinPath alone omits the
 // leading slash.
 func joinPath(u *url.URL, elements ...string) *url.URL {
 	if u.Path == "" {
@@ -405,7 +414,7 @@ func joinPath(u *url.URL, elements ...string) *url.URL {
 	return u.JoinPath(elements...)
 }
 
-// settingsURL returns the URL of the source's settings, or nil without an endpoint.
+// settingsURL returns the URL of the source's settings, or nil if endpoint is empty.
 func settingsURL(endpoint, writeKey string) (*url.URL, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -417,8 +426,8 @@ func settingsURL(endpoint, writeKey string) (*url.URL, error) {
 	return joinPath(u, "v1", "projects", url.PathEscape(writeKey), "settings"), nil
 }
 
-// either resolves two fields with the same meaning: a value that differs from the default
-// takes precedence; if both differ, the smaller one does.
+// either returns the value of a setting that two fields represent. A field that differs from
+// the default takes precedence. If both differ, the smaller value applies.
 func either[T int | time.Duration](a, b, def T) T {
 	a, b = orDefault(a, def), orDefault(b, def)
 	switch def {
@@ -438,7 +447,7 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 	return v
 }
 
-// newRequest returns the common parts of all requests.
+// newRequest returns a request with the parts that all requests share.
 func newRequest(u *url.URL, writeKey string, gzip bool) *http.Request {
 	r := &http.Request{
 		Method:     http.MethodPost,

@@ -156,7 +156,7 @@ func TestNewReportsAnInvalidWriteKeyAtTheFirstCall(t *testing.T) {
 	}
 }
 
-// An error repeats at most 200 bytes of a setting, not counting quotes and escapes.
+// An error contains at most 200 bytes of a setting's value, not counting quotes and escapes.
 func TestConfigErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("é", 50_000)
 	for _, endpoint := range []string{

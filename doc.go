@@ -70,22 +70,22 @@
 // # Batches
 //
 // Calls are collected in a batch. The client sends the batch when it contains
-// Config.FlushAt calls, when the next call would make it larger than [MaxBatchBytes], or
-// Config.FlushAfter after the previous batch. A retry sends the same bytes, including the
+// Config.FlushAt calls, when the next call would make it larger than [MaxBatchBytes], or when
+// Config.FlushAfter has passed since the previous batch. A retry sends the same bytes, including the
 // message IDs, except for sentAt, which collectors use to correct the sender's clock.
 //
 // A batch is a POST request to Config.Endpoint. The body has the format of [Batch], and the
 // write key is the user name of Basic authentication. At most Config.MaxInFlight batches are
-// sent at the same time. The response decides the next step:
+// sent at the same time. The next step depends on the response:
 //
 //   - 2xx: the calls are delivered.
 //   - No response, 408, 410, 429, 460, or 5xx except 501, 505 and 511: the client retries
 //     the batch. The pause doubles from half a second to a minute. The header
 //     X-Retry-Count contains the number of previous attempts. Config.MaxAttempts and
 //     Config.MaxTotalBackoffDuration limit the retries.
-//   - Retry-After with one of these, or X-RateLimit-Reset with 429: the client sends
-//     nothing for that time, from 1 second to 5 minutes. The attempt does not count.
-//     Config.MaxRateLimitDuration limits the total.
+//   - One of these statuses with Retry-After, or 429 with X-RateLimit-Reset: the client
+//     sends nothing for the requested time, from 1 second to 5 minutes. The attempt does not
+//     count. Config.MaxRateLimitDuration limits the total time.
 //   - 400 or 413: the client splits the batch in halves, and splits each half that is
 //     refused, so that one bad call does not affect the others. Finding k bad calls among
 //     n takes about 2·k·log2(n) requests, and at most 256; the parts that are refused
@@ -113,8 +113,8 @@
 //
 // [Client.Stats] returns counts for metrics. Config.Logger receives lost batches.
 // Config.Slog also receives outages and refusals before they cost a call. Config.Callback
-// receives the result of each call, and Config.Value attaches a request ID or trace ID to
-// it. An http.RoundTripper reads these values with [RequestValues]. The module
+// receives the result of each call. Config.Value attaches a request ID or trace ID to each
+// call. An http.RoundTripper reads these values with [RequestValues]. The module
 // otelanalytics, in the directory of that name, exports metrics and spans to
 // OpenTelemetry.
 //
@@ -126,7 +126,7 @@
 // limits the wait with a context.
 //
 // [Client.Flush], [Client.Shutdown] and [Client.Close] wait for responses until their
-// context or Config.CloseTimeout ends. The error contains the number of calls that were
+// context is done or Config.CloseTimeout has passed. The error contains the number of calls that were
 // not delivered. Close the client before the program exits: without a spool, queued calls
 // exist only in memory.
 //
@@ -136,15 +136,15 @@
 //
 // # Spool
 //
-// Config.Spool is a directory. With it, a call is written to a file before it is accepted.
+// Config.Spool is a directory. If it is set, a call is written to a file before it is accepted.
 // If the process is killed, or Close times out, the next process that opens the directory
 // delivers the remaining calls with their IDs and timestamps. Calls that were being sent
 // arrive twice, with the same ID, which collectors use to remove duplicates. The first
-// call opens the directory, and so does the first use of Flush, Stats, Shutdown or Close.
+// call opens the directory. The first use of Flush, Stats, Shutdown or Close also opens it.
 // A program that may not make a call for a long time should call Stats when it starts.
 //
 // Each client needs its own directory. It holds a lock on the directory, and other clients
-// that try to use it return an error that names the owner. After the process has ended,
+// that try to use it return an error that names the owner. After the process has exited,
 // any client with the same write key can use its directory as Config.Spool. The example
 // for multiple processes automates this.
 //

@@ -23,24 +23,26 @@ import (
 
 const modulePath = "github.com/seed-45eadc4a/analytics-go"
 
-// TestDocumentedCode checks each code block of the documents by its language:
+// TestDocumentedCode checks each code block of the documents according to its language:
 //
-//	go, diff    is compiled; for a diff, the result. A fragment is compiled in a function, with
-//	            the variables that the comment <!-- given: NAME TYPE; … --> before it declares.
-//	sh          must name programs, packages, flags and make targets that exist. The arguments of
-//	            the command collector are tested in its module.
-//	yaml        must be a valid configuration of the collector; tested in its module.
-//	js, python  must be part of a file.
-//	text        is not checked.
+//	go, diff    The code is compiled. For a diff, the result is compiled. A fragment is compiled in
+//	            a function that declares the variables of the comment
+//	            <!-- given: NAME TYPE; … --> before the block.
+//	sh          The programs, packages, flags and make targets must exist. Another test, in the
+//	            collector's module, checks the arguments of the command collector.
+//	yaml        The code must be a valid configuration of the collector. Another test, in the
+//	            collector's module, checks it.
+//	js, python  The code must be part of a file.
+//	text        The block is not checked.
 //
-// After the comment <!-- from FILE --> a block of any language must be part of that file. After
-// the comment <!-- unchecked: REASON --> it is not checked.
+// If the comment <!-- from FILE --> precedes a block, the block must be part of that file. If the
+// comment <!-- unchecked: REASON --> precedes a block, the block is not checked.
 func TestDocumentedCode(t *testing.T) {
 	needsRepository(t)
 	blocks, err := documents.All(".")
 	require.NoError(t, err)
 	require.NotEmpty(t, blocks)
-	sources := map[string]string{} // Go files, by block
+	sources := map[string]string{} // Go source files, keyed by block
 	for _, b := range blocks {
 		t.Run(b.String(), func(t *testing.T) {
 			if reason, ok := strings.CutPrefix(b.Comment, "unchecked: "); ok {
@@ -70,15 +72,15 @@ func TestDocumentedCode(t *testing.T) {
 	build(t, sources)
 }
 
-// needsRepository skips a test if the other modules are missing, as in a download of the root
-// module.
+// needsRepository skips a test if the other modules are missing. They are missing when only the
+// root module was downloaded.
 func needsRepository(t *testing.T) {
 	if _, err := os.Stat("mockserver/collector/go.mod"); err != nil {
 		t.Skip("the other modules of the repository are missing")
 	}
 }
 
-// isPartOf checks that a file contains code. Indentation may differ.
+// isPartOf checks that a file contains code, ignoring indentation.
 func isPartOf(t *testing.T, code, file string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -104,8 +106,8 @@ var imported = map[string]string{
 	"time":          "time",
 }
 
-// wholeFile returns a Go file with the code of a block. Compiler errors refer to lines of the
-// document.
+// wholeFile returns a Go file that contains the code of a block. Line directives make compiler errors
+// refer to the document.
 func wholeFile(t *testing.T, b documents.Block) string {
 	code := b.Text
 	if b.Language == "diff" {
@@ -136,7 +138,8 @@ func wholeFile(t *testing.T, b documents.Block) string {
 	return file.String() + "func _() {\n" + at + code + "}\n"
 }
 
-// build compiles files as packages of this module, with an overlay.
+// build compiles the sources as packages of this module. It uses an overlay instead of writing
+// them to the module.
 func build(t *testing.T, sources map[string]string) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
@@ -156,7 +159,7 @@ func build(t *testing.T, sources map[string]string) {
 	assert.NoError(t, err, "%s", out)
 }
 
-// exists checks that the files, packages and targets of a command exist.
+// exists checks that the files, packages and targets that a command names exist.
 func exists(t *testing.T, b documents.Block, c documents.Command) {
 	switch program, args := c.Args[0], c.Args[1:]; program {
 	case "go":
@@ -171,14 +174,14 @@ func exists(t *testing.T, b documents.Block, c documents.Command) {
 			}
 			assert.Regexp(t, `(?m)^(`+target+`:|`+variable+` \?= )`, string(makefile), "make %s", arg)
 		}
-	case "collector": // see mockserver/collector/internal/cli
+	case "collector": // tested in mockserver/collector/internal/cli
 	default:
 		t.Errorf("unknown program %s", program)
 	}
 }
 
-// goCommand checks that the packages of a go command, and the flags of the program that it runs,
-// exist.
+// goCommand checks the arguments of a go command: the packages must exist, and the program that it
+// runs must have the flags.
 func goCommand(t *testing.T, module, verb string, args []string) {
 	if verb == "mod" && slices.Equal(args, []string{"tidy"}) {
 		return
@@ -203,7 +206,7 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files, "%s does not contain a package", dir)
-	if verb != "run" || name == "./mockserver/collector" { // its flags are tested in its module
+	if verb != "run" || name == "./mockserver/collector" { // the collector's module tests the flags of the collector
 		return
 	}
 	var source []byte
@@ -219,7 +222,7 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 	}
 }
 
-// TestDocumentedNames checks that names of the API in the documents exist.
+// TestDocumentedNames checks that the API names in the documents exist.
 func TestDocumentedNames(t *testing.T) {
 	api, err := os.ReadFile("api.txt")
 	require.NoError(t, err)
@@ -234,7 +237,7 @@ func TestDocumentedNames(t *testing.T) {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for n, line := range bytes.Split(text, []byte("\n")) {
-			switch { // skip names of other libraries
+			switch { // names of other libraries are skipped
 			case document == "MIGRATING.md" && bytes.HasPrefix(line, []byte("| ")):
 				line = line[bytes.LastIndexByte(bytes.TrimRight(line, "| "), '|'):]
 			case bytes.HasPrefix(line, []byte("-\t")):
@@ -304,8 +307,8 @@ func anchorOf(heading string) string {
 	return strings.ReplaceAll(text, " ", "-")
 }
 
-// TestArchitectureNamesFilesThatExist checks the Go files named in ARCHITECTURE.md. Names are
-// relative to the directory in the heading above them.
+// TestArchitectureNamesFilesThatExist checks that the Go files named in ARCHITECTURE.md exist. The
+// names are relative to the directory in the preceding heading.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	needsRepository(t)
 	text, err := os.ReadFile("ARCHITECTURE.md")

@@ -25,7 +25,7 @@ var ErrSpool = pipeline.ErrSpool
 
 var errWriteAlone = errors.New("the field Write cannot be combined with a map or Attrs")
 
-// Values of FieldError.Field that do not name one field.
+// Values of FieldError.Field that do not name a single field.
 const (
 	fieldMessage = "message" // the message is nil
 	fieldIDs     = "anonymousId or userId"
@@ -33,7 +33,7 @@ const (
 
 // FieldError reports a call with a missing or invalid field. The call was not accepted.
 //
-// With errors.Is, it matches a target *FieldError whose Kind and Field are equal or empty.
+// errors.Is matches a target *FieldError whose Kind and Field are equal or empty.
 type FieldError struct {
 	// Kind is the kind of the call, such as "track".
 	Kind string
@@ -46,8 +46,8 @@ type FieldError struct {
 
 func missing(kind kind, field string) error { return &FieldError{Kind: kind.String(), Field: field} }
 
-// valueFieldError returns the error of a value in the map called key that cannot be
-// encoded.
+// valueFieldError returns the error for a value that cannot be encoded. key is the name of the
+// map that contains the value.
 func valueFieldError(kind kind, key string, err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
 		return &TooLargeError{Kind: kind.String(), Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
@@ -85,8 +85,8 @@ func (e *FieldError) Is(target error) bool {
 // TooLargeError reports a call that exceeds MaxCallBytes. The call was not accepted.
 type TooLargeError struct {
 	Kind  string // the kind of the call, such as "track"
-	Field string // the name of the largest field on the wire, such as "properties"
-	Size  int    // the size as JSON in bytes; encoding stops after 16 MB
+	Field string // the JSON name of the largest field, such as "properties"
+	Size  int    // bytes of the call as JSON; encoding stops after 16 MB
 	Limit int    // MaxCallBytes
 }
 
@@ -98,11 +98,11 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("analytics: %s: the call is %s bytes as JSON, over the limit of %d; its largest field is %s", e.Kind, size, e.Limit, e.Field)
 }
 
-// tooLarge returns the error of an encoded call.
+// tooLarge returns the error for an encoded call that is too large.
 func tooLarge(kind kind, encoded []byte) error {
 	e := &TooLargeError{Kind: kind.String(), Size: len(encoded), Limit: MaxCallBytes}
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(encoded, &fields) // the client wrote it, so it is valid
+	_ = json.Unmarshal(encoded, &fields) // cannot fail, because the client has encoded the call
 	most := 0
 	for name, value := range fields {
 		if len(value) > most {
@@ -116,11 +116,11 @@ func tooLarge(kind kind, encoded []byte) error {
 // It wraps Err and Cause.
 type UndeliveredError struct {
 	Dropped Drops // dropped calls that no previous Flush has reported
-	Pending int64 // calls that were queued when the context ended, or remain in Config.Spool
-	Err     error // the error of the context, if it ended the wait
+	Pending int64 // calls that were still queued, or that remain in Config.Spool
+	Err     error // the error of the context, if the context stopped the wait
 	Cause   error // the error of the latest failed attempt, or nil
 
-	spooled bool // Pending are in Config.Spool
+	spooled bool // the Pending calls are in Config.Spool
 }
 
 // Calls returns the number of calls that were not delivered.
@@ -156,9 +156,9 @@ func (e *UndeliveredError) Unwrap() (errs []error) {
 // DropError is the error of a Result for a dropped call.
 type DropError struct {
 	Reason   DropReason
-	Attempts int   // requests with the last batch of the call
-	Status   int   // the last HTTP status, or 0 without a response
-	Err      error // of the last attempt or of the spool, or nil
+	Attempts int   // number of requests with the call's last batch
+	Status   int   // the status of the last response, or 0 if there was none
+	Err      error // the error of the last attempt or of the spool, or nil
 }
 
 func (e *DropError) Error() string {
@@ -168,12 +168,12 @@ func (e *DropError) Error() string {
 // Unwrap returns Err.
 func (e *DropError) Unwrap() error { return e.Err }
 
-// kind is the kind of a call. It is a number so that storing it does not make the message
+// kind is the kind of a call. It is a number because storing a string would make the message
 // escape to the heap.
 type kind uint8
 
 const (
-	kindNone kind = iota // of a nil call
+	kindNone kind = iota // the kind of a nil Call
 	kindAlias
 	kindGroup
 	kindIdentify
@@ -184,5 +184,5 @@ const (
 
 var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
 
-// String returns the kind on the wire.
+// String returns the JSON name of the kind.
 func (k kind) String() string { return kindNames[k] }

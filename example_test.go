@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// takeAll is a collector that accepts each batch and prints its calls.
+// takeAll starts a collector that accepts each batch and prints its calls.
 func takeAll() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -31,7 +31,7 @@ func takeAll() *httptest.Server {
 	}))
 }
 
-// refuseAll is a collector that refuses each write key.
+// refuseAll starts a collector that responds 401 to each request.
 func refuseAll() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown write key", http.StatusUnauthorized)
@@ -43,7 +43,7 @@ func Example() {
 	defer collector.Close()
 
 	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
-		Endpoint: collector.URL, // omit it to send to the service
+		Endpoint: collector.URL, // without this line, the client sends calls to the service
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -55,21 +55,21 @@ func Example() {
 	}); err != nil {
 		log.Println(err) // this call was not accepted
 	}
-	if err := client.Close(); err != nil { // sends the queued calls
+	if err := client.Close(); err != nil { // Close sends the queued calls
 		log.Println(err)
 	}
 	// Output: track 019mr8mf4r Song Played
 }
 
-// A program that was written for version 2, or a test.
+// New is for tests and for programs that were written for version 2.
 func ExampleNew() {
 	collector := takeAll()
 	defer collector.Close()
 
 	client := analytics.New("YOUR_WRITE_KEY")
 	client.Endpoint = collector.URL
-	client.Size = 100                  // calls per batch
-	client.Interval = 30 * time.Second // at the latest
+	client.Size = 100                  // the maximum number of calls in a batch
+	client.Interval = 30 * time.Second // the longest time that a call waits for its batch
 	client.Logger = log.New(os.Stderr, "analytics ", log.LstdFlags)
 	defer client.Close()
 
@@ -85,13 +85,13 @@ func ExampleNewWithConfig() {
 		Endpoint:    collector.URL,
 		FlushAt:     100,
 		FlushAfter:  10 * time.Second,
-		MaxInFlight: 1,        // keeps the order of calls
-		MaxBytes:    16 << 20, // of memory, if the collector is unavailable
-		Gzip:        false,    // true if the collector supports it
+		MaxInFlight: 1,        // the collector receives the calls in order
+		MaxBytes:    16 << 20, // the memory for calls while the collector is unavailable
+		Gzip:        false,    // set it to true if the collector accepts gzip
 		HTTPClient:  &http.Client{Timeout: 5 * time.Second},
 	})
 	if err != nil {
-		log.Fatal(err) // lists all problems
+		log.Fatal(err) // the error lists all problems
 	}
 	defer client.Close()
 
@@ -121,7 +121,7 @@ func ExampleClient_Track() {
 	client := analytics.New("YOUR_WRITE_KEY")
 	defer shutOff(client)()
 
-	// A past event of an unknown user.
+	// This event happened in the past, and the user is unknown.
 	err := client.Track(&analytics.Track{
 		AnonymousId: "d2b3a9c0",
 		Event:       "Order Completed",
@@ -132,7 +132,8 @@ func ExampleClient_Track() {
 	// Output: <nil>
 }
 
-// Attributes of log/slog replace a map. The last of several equal keys wins.
+// Attributes of log/slog can replace a map. If several attributes have the same key, the last one
+// wins.
 func ExampleClient_Track_attributes() {
 	client := analytics.New("YOUR_WRITE_KEY")
 	defer shutOff(client)()
@@ -212,7 +213,7 @@ func ExampleClient_Alias() {
 	// Output: <nil>
 }
 
-// The call waits for room, but not longer than the request that it belongs to.
+// The call waits for free memory until the context of the request is done.
 func ExampleClient_Enqueue() {
 	collector := takeAll()
 	defer collector.Close()
@@ -277,7 +278,7 @@ func ExampleClient_Stats() {
 	client.Endpoint = collector.URL
 
 	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
-	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r"}) // the event is missing
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r"}) // invalid, because the event is missing
 	_ = client.Close()
 
 	s := client.Stats()
@@ -315,7 +316,7 @@ func ExampleConfig_slog() {
 	defer collector.Close()
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
-			return slog.Attr{} // it differs in each run
+			return slog.Attr{} // remove the time, because it differs in each run
 		}
 		return a
 	}})
@@ -331,7 +332,7 @@ func ExampleConfig_slog() {
 	// Output: level=ERROR msg="calls lost" component=analytics calls=1 reason=refused attempts=1 status=401 error="the collector responded with 401 Unauthorized: unknown write key"
 }
 
-// The callback receives the request of the program in which a call was made.
+// Config.Value stores the request ID with each call, and the callback receives it.
 func ExampleConfig_value() {
 	collector := refuseAll()
 	defer collector.Close()
@@ -349,13 +350,13 @@ func ExampleConfig_value() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.WithValue(context.Background(), requestKey{}, "4711") // as middleware does
+	ctx := context.WithValue(context.Background(), requestKey{}, "4711") // middleware usually adds the request ID
 	_ = client.Enqueue(ctx, &analytics.Track{Event: "Song Played", UserId: "u"})
 	_ = client.Close()
 	// Output: request 4711 made a call that was lost: track
 }
 
-// Calls are sent to one destination unless they name others.
+// The client's integrations select one destination. A call can name other destinations.
 func ExampleConfig_integrations() {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -392,7 +393,7 @@ func ExampleIntegrations() {
 	// Output: {"All":false,"Webhooks":true}
 }
 
-// shutOff keeps an example from sending to the service.
+// shutOff makes all requests of the client fail, so that an example does not send to the service.
 func shutOff(client *analytics.Client) func() {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	client.Endpoint = collector.URL
@@ -411,7 +412,7 @@ func ExampleConfig_spool() {
 	}
 	defer os.RemoveAll(dir)
 	config := analytics.Config{
-		Endpoint: "http://127.0.0.1:1", // nothing listens there
+		Endpoint: "http://127.0.0.1:1", // no server listens on this port
 		Spool:    dir,                  // in production, a directory such as /var/lib/app/analytics
 	}
 
@@ -434,7 +435,7 @@ func ExampleConfig_spool() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := second.Flush(context.Background()); err != nil { // a flush sends the calls of previous processes
+	if err := second.Flush(context.Background()); err != nil { // Flush also sends the calls of previous processes
 		log.Println(err)
 	}
 	fmt.Println("delivered:", second.Stats().Delivered)
@@ -445,8 +446,8 @@ func ExampleConfig_spool() {
 	// delivered: 1
 }
 
-// Short-lived processes share a number of directories. Each takes the first free one, with the
-// calls that a previous process has left there.
+// Short-lived processes share several spool directories. Each process uses the first free
+// directory, and sends the calls that a previous process has left there.
 func ExampleConfig_spoolOfManyProcesses() {
 	base, err := os.MkdirTemp("", "spool-")
 	if err != nil {
@@ -458,7 +459,7 @@ func ExampleConfig_spoolOfManyProcesses() {
 
 	open := func() (*analytics.Client, error) {
 		opened, cancel := context.WithCancel(context.Background())
-		cancel() // the flush only opens the directory
+		cancel() // the context is already done, so Flush only opens the directory
 		var client *analytics.Client
 		for n := range 16 {
 			client, err = analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
@@ -472,7 +473,7 @@ func ExampleConfig_spoolOfManyProcesses() {
 				return client, nil
 			}
 		}
-		return nil, err // of the last directory
+		return nil, err // err is the error of the last directory
 	}
 	for range 2 {
 		client, err := open()

@@ -2,7 +2,7 @@ package analytics
 
 import "testing"
 
-// HoldOpening starts to open the client's spool, and continues when open is called.
+// HoldOpening starts to open the client's spool, and pauses until open is called.
 func HoldOpening(t *testing.T, c *Client) (open func()) {
 	set, err := c.settings()
 	if err != nil {

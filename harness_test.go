@@ -25,10 +25,10 @@ type post struct {
 	url    string
 	user   string
 	pass   string
-	raw    []byte // decompressed
+	raw    []byte // the decompressed body
 	body   body
-	err    error // of reading the body
-	values int   // number of analytics.RequestValues
+	err    error // the error of reading the body
+	values int   // number of values that analytics.RequestValues returned
 }
 
 type body struct {
@@ -38,35 +38,37 @@ type body struct {
 	SentAt    string                   `json:"sentAt"`
 }
 
-// answer is the response to a request; the zero value is 200.
+// answer is the response to a request. The zero value is a response with status 200.
 type answer struct {
 	status int
 	header http.Header
 	body   io.Reader
-	err    error         // the connection fails without a response
-	delay  time.Duration // before the response
-	hang   bool          // no response until the client cancels the request
+	err    error         // the connection fails with this error, without a response
+	delay  time.Duration // the time before the response
+	hang   bool          // the collector does not respond until the client cancels the request
 }
 
-// collector is an in-process http.RoundTripper, so that tests can use a fake clock. It is safe
-// for concurrent use.
+// collector is an in-process http.RoundTripper. Without a network, tests can use a fake clock. It
+// is safe for concurrent use.
 type collector struct {
-	// decide returns the response to the i-th request, counted from 0. Nil accepts all.
+	// decide returns the response to request i, counted from 0. If decide is nil, the collector
+	// accepts all requests.
 	decide func(i int, p post) answer
 
 	mu    sync.Mutex // guards posts
 	posts []post
 }
 
-// always returns a collector with the same response to each request.
+// always returns a collector that responds with a to each request.
 func always(a answer) *collector { return &collector{decide: func(int, post) answer { return a }} }
 
-// first returns a collector that responds to the first request with a, and accepts all others.
+// first returns a collector that responds with a to the first request, and with 200 to all others.
 func first(a answer) *collector {
 	return &collector{decide: when(a, func(i int, _ post) bool { return i == 0 })}
 }
 
-// when responds to the selected requests with a, and accepts all others.
+// when returns a function for collector.decide. It responds with a to requests that match meant, and
+// with 200 to all others.
 func when(a answer, meant func(i int, p post) bool) func(int, post) answer {
 	return func(i int, p post) answer {
 		if meant(i, p) {
@@ -141,7 +143,7 @@ func (c *collector) all() []post {
 	return append([]post(nil), c.posts...)
 }
 
-// sizes returns the number of calls in each request.
+// sizes returns the number of calls in each received request.
 func (c *collector) sizes() (n []int) {
 	for _, p := range c.all() {
 		n = append(n, len(p.body.Batch))
@@ -149,7 +151,7 @@ func (c *collector) sizes() (n []int) {
 	return n
 }
 
-// taken counts the values of a field in the received calls.
+// taken returns how many received calls have each value of a field.
 func (c *collector) taken(key string) map[string]int {
 	n := map[string]int{}
 	for _, p := range c.all() {
@@ -161,7 +163,7 @@ func (c *collector) taken(key string) map[string]int {
 	return n
 }
 
-// newClient returns a client that sends requests to c, and logs to the test.
+// newClient returns a client that sends requests to c and writes its log to the test log.
 func newClient(t testing.TB, c http.RoundTripper, cfg analytics.Config) *analytics.Client {
 	t.Helper()
 	cfg.HTTPClient = &http.Client{Transport: c}
@@ -180,7 +182,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lines is a log for tests.
+// lines is a test log that is safe for concurrent use.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -204,7 +206,7 @@ func (l *lines) logger() *log.Logger { return log.New(l, "", 0) }
 
 var errRefusedConn = errors.New("connection refused")
 
-// track makes n calls, named by a prefix and a number.
+// track makes n track calls. Each event name consists of the prefix and a number.
 func track(t testing.TB, client *analytics.Client, prefix string, n int) {
 	t.Helper()
 	for i := range n {
@@ -216,7 +218,7 @@ func name(prefix string, i int) string {
 	return prefix + "-" + string(rune('0'+i/100%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 }
 
-// requireSum checks the invariant of Stats.
+// requireSum checks that the counts of Stats add up.
 func requireSum(t testing.TB, s analytics.Stats) {
 	t.Helper()
 	require.Equal(t, s.Accepted, s.Delivered+s.Dropped.Total()+s.Pending, "%+v", s)

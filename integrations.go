@@ -9,8 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Integrations selects the destinations of a call. A key is the name of a destination, as
-// the service writes it, and case sensitive. The value is true, false, or an object with
+// Integrations selects the destinations of a call. A key is the name of a destination,
+// spelled as in the service; case matters. The value is true, false, or an object with
 // settings. Assign it to the Integrations field of a message. A call without integrations
 // is sent to all destinations.
 //
@@ -19,7 +19,7 @@ import (
 //	analytics.Integrations{}.DisableAll().Enable("Webhooks")
 type Integrations map[string]interface{}
 
-// allIntegrations is the key for all destinations that are not named.
+// allIntegrations is the key that stands for all destinations without their own key.
 const allIntegrations = "All"
 
 // NewIntegrations returns an empty map.
@@ -44,13 +44,13 @@ func (i Integrations) Set(name string, value interface{}) Integrations {
 	return i
 }
 
-// defaultIntegrations is Config.Integrations as JSON.
+// defaultIntegrations contains Config.Integrations as encoded JSON.
 type defaultIntegrations struct {
-	field   []byte // for a call without integrations: the name, the object and a comma
+	field   []byte // the whole field, including its name and a comma, for calls without integrations
 	members []member
 }
 
-// member is a field of a JSON object.
+// member is an encoded field of a JSON object.
 type member struct {
 	key  string
 	text []byte // the key, a colon and the value
@@ -77,8 +77,8 @@ func encodeIntegrations(m Integrations) (*defaultIntegrations, error) {
 	return d, nil
 }
 
-// complete appends the integrations that own, which was just written to dst, does not
-// contain.
+// complete appends the default integrations that the call does not override. own contains
+// the integrations of the call, which are at the end of dst.
 func (d *defaultIntegrations) complete(dst []byte, own map[string]interface{}) []byte {
 	if len(own) == 0 {
 		return append(dst, d.field...)

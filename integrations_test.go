@@ -9,14 +9,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Each kind of call gets the client's integrations in addition to its own.
+// Each kind of call is sent with the client's integrations and its own integrations.
 func TestDefaultIntegrations(t *testing.T) {
 	type object = map[string]interface{}
 	for _, tt := range []struct {
 		name     string
 		defaults analytics.Integrations
 		own      object
-		want     string // as sent
+		want     string // the integrations that the collector receives
 	}{
 		{"neither", nil, nil, `null`},
 		{"defaults alone", analytics.Integrations{}.DisableAll().Enable("Webhooks"), nil, `{"All":false,"Webhooks":true}`},
@@ -33,7 +33,7 @@ func TestDefaultIntegrations(t *testing.T) {
 			c := &collector{}
 			client := newClient(t, c, analytics.Config{Integrations: tt.defaults})
 			if tt.defaults != nil {
-				tt.defaults["late"] = true // the caller may change the map
+				tt.defaults["late"] = true // a later change of the map has no effect
 			}
 			for _, call := range []analytics.Call{
 				&analytics.Identify{UserId: "u", Integrations: tt.own},
@@ -57,7 +57,7 @@ func TestDefaultIntegrations(t *testing.T) {
 	}
 }
 
-// The integrations of a client count towards the size of a call.
+// The client's integrations count towards the size of a call.
 func TestDefaultIntegrationsCountTowardsTheSize(t *testing.T) {
 	big := analytics.Integrations{"Webhooks": map[string]interface{}{"note": string(make([]byte, 5000))}}
 	client := newClient(t, &collector{}, analytics.Config{Integrations: big})
@@ -67,7 +67,7 @@ func TestDefaultIntegrationsCountTowardsTheSize(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A call in a spool keeps the integrations with which it was made.
+// A call that is read from a spool has the integrations of the client that made it.
 func TestDefaultIntegrationsWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	down := always(answer{err: errRefusedConn})

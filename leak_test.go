@@ -23,7 +23,8 @@ type ending struct {
 	end  func(t *testing.T, srv *mockserver.Server, client *analytics.Client)
 }
 
-// endings contains the ways to close a client, with a collector that responds and without.
+// endings contains the ways to close a client. The collector responds in some of them and hangs in
+// others.
 var endings = []ending{
 	{"Close", func(t *testing.T, _ *mockserver.Server, client *analytics.Client) {
 		require.NoError(t, client.Close())
@@ -50,7 +51,7 @@ var endings = []ending{
 			hanging <- struct{}{}
 			return true
 		}})
-		for i := range 20 { // a full batch
+		for i := range 20 { // these calls fill a batch
 			require.NoError(t, client.Track(&analytics.Track{Event: name("full", i), UserId: "u"}))
 		}
 		<-hanging
@@ -66,7 +67,8 @@ var endings = []ending{
 	}},
 }
 
-// shutdownAtOnce closes a client with an ended context. Calls may have been delivered before.
+// shutdownAtOnce closes a client with a context that is already done. The client may have delivered
+// some calls before.
 func shutdownAtOnce(t *testing.T, client *analytics.Client) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -76,11 +78,11 @@ func shutdownAtOnce(t *testing.T, client *analytics.Client) {
 	}
 }
 
-// settingsHang is the configuration in which the settings of the source never arrive.
+// settingsHang is the name of the configuration with a settings endpoint that never responds.
 const settingsHang = "settings that do not come"
 
-// All goroutines, connections and files of a client end with it, for each configuration and each
-// way to close it.
+// Closing a client ends all its goroutines and closes its connections and files. The test
+// combines each configuration with each way to close a client.
 func TestClosingLeavesNothing(t *testing.T) {
 	for _, with := range []struct {
 		name   string
@@ -123,27 +125,27 @@ func TestClosingLeavesNothing(t *testing.T) {
 	} {
 		for _, way := range endings {
 			if with.name == settingsHang && !strings.HasPrefix(way.name, "Shutdown") {
-				continue // it would wait for two seconds
+				continue // the first batch would wait two seconds for the settings
 			}
 			t.Run(with.name+"/"+way.name, func(t *testing.T) {
 				quick(t)
 				srv := mockserver.RunT(t)
 				config := with.config(t, srv)
-				leaks.Check(t) // the collector is running
+				leaks.Check(t) // the collector's goroutines are already running
 				config.Endpoint, config.CloseTimeout = srv.URL, time.Minute
 				if config.Logger == nil {
 					config.Logger = new(lines).logger()
 				}
 				client, err := analytics.NewWithConfig("write-key-0123456789", config)
 				require.NoError(t, err)
-				track(t, client, "e", 30) // one and a half batches
+				track(t, client, "e", 30) // these calls fill one and a half batches
 				way.end(t, srv, client)
 			})
 		}
 	}
 }
 
-// firstFails is a transport whose first request with a batch fails.
+// firstFails is a transport that fails the first request that contains a batch.
 type firstFails struct{ next http.RoundTripper }
 
 func (f firstFails) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -154,7 +156,7 @@ func (f firstFails) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// A client that does not start leaves nothing.
+// A client that cannot start leaves no goroutines, connections or files.
 func TestClientsThatDoNotStartLeaveNothing(t *testing.T) {
 	leaks.Check(t)
 	dir := t.TempDir()

@@ -52,8 +52,8 @@ func TestCallDoesNotAllocate(t *testing.T) {
 			for range 3 {
 				require.NoError(t, client.Track(m))
 			}
-			// These calls fit into one batch and one segment. Only the buffer of the batch
-			// grows.
+			// These calls fit into one batch and one segment, so only the batch's buffer can
+			// grow.
 			require.Zero(t, testing.AllocsPerRun(500, func() {
 				if err := client.Track(m); err != nil {
 					t.Error(err)
@@ -68,8 +68,8 @@ func TestCallDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The value of a call and the integrations of the client do not allocate, except for the list of
-// values, which grows with the batch.
+// Config.Value and Config.Integrations do not cause allocations per call. Only the list of values
+// grows with the batch.
 func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -88,8 +88,8 @@ func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A spool allocates per segment, not per call.
-func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
+// A client with a spool allocates memory for each segment, not for each call.
+func TestSpoolAllocatesPerSegment(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
 	}
@@ -98,7 +98,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	})
 	require.NoError(t, err)
 	m := largeTrack()
-	const calls = 20_000 // about 12 segments
+	const calls = 20_000 // these calls fill about 12 segments
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range calls {
@@ -111,7 +111,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	require.Less(t, each, 1.0, "of which requests, of 100 calls each, take about 40")
 }
 
-// While the collector is unavailable, memory stays within the budget and the documented extra.
+// While the collector is unavailable, memory stays within MaxBytes plus the documented overhead.
 func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -151,7 +151,8 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// The budget includes memory that the runtime adds by rounding up, up to a fifth at these sizes.
+// The budget includes the memory that the runtime adds when it rounds sizes up, which is up to a
+// fifth for these sizes.
 func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	const budget = 16 << 20
 	for _, size := range []int{4_500, 30_000} {
@@ -173,14 +174,14 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
 }
 
-// The budget includes the errors of results that a callback has not received.
+// The memory budget includes the errors in results that the callback has not received.
 func TestErrorsNotTakenAreCounted(t *testing.T) {
 	const budget = 4 << 20
 	release := make(chan struct{})
 	before := heap()
 	client, err := NewWithConfig("key", Config{
 		FlushAt: 1, MaxBytes: budget, HTTPClient: &http.Client{Transport: refusing{}}, Logger: log.New(io.Discard, "", 0),
-		Callback: func(Result) { <-release }, CloseTimeout: 5 * time.Minute, // some 15,000 results follow
+		Callback: func(Result) { <-release }, CloseTimeout: 5 * time.Minute, // the callback receives about 15,000 results during Close
 	})
 	require.NoError(t, err)
 	for client.Stats().Rejected.QueueFull == 0 {
@@ -193,7 +194,7 @@ func TestErrorsNotTakenAreCounted(t *testing.T) {
 	require.Zero(t, client.Stats().Bytes)
 }
 
-// The ID of a result does not retain a larger string.
+// The message ID in a result is a copy. Otherwise it would keep the caller's larger string in memory.
 func TestResultCopiesTheMessageID(t *testing.T) {
 	large := strings.Repeat("m", 1<<20)
 	k := call{Message: Message{MessageId: large[:36]}}

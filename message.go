@@ -11,24 +11,24 @@ import (
 // Message contains the fields that all calls have. The client sets the fields that are
 // empty.
 type Message struct {
-	// Type is the kind of the call on the wire. The client sets it and ignores its value.
+	// Type is the kind of the call in the JSON. The client sets it and ignores its value.
 	Type string `json:"type,omitempty"`
 
-	// MessageId identifies the call. Retries keep it, and collectors remove duplicates by
-	// it. Defaults to a new UUID, version 7.
+	// MessageId identifies the call. Retries keep the ID, and collectors use it to remove
+	// duplicates. Defaults to a new UUID, version 7.
 	MessageId string `json:"messageId,omitempty"`
 
-	// Timestamp is the time of the event in ISO 8601. The client sends it in UTC and
-	// truncates it to milliseconds. A time without an offset is UTC. Defaults to the time
-	// of the call.
+	// Timestamp is the time of the event in ISO 8601. The client converts it to UTC and
+	// truncates it to milliseconds. A time without an offset is in UTC. Defaults to the
+	// time of the call.
 	Timestamp string `json:"timestamp,omitempty"`
 
-	// SentAt is usually empty: the client sets a sentAt for the batch in each attempt. A
-	// value of the call, in ISO 8601, takes precedence at the collector.
+	// SentAt is usually empty, because the client sets sentAt for the batch at each attempt.
+	// If a call has its own SentAt, in ISO 8601, the collector uses it instead.
 	SentAt string `json:"sentAt,omitempty"`
 }
 
-// Identify sets the traits of a user. UserId or AnonymousId is required.
+// Identify sets the traits of a user. Either UserId or AnonymousId is required.
 type Identify struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -36,16 +36,16 @@ type Identify struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 
-	// Attrs are traits as attributes; see Attributes in the package documentation.
+	// Attrs contains traits as attributes. See Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
+	// Write writes the traits of a generated type. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
 // Group adds a user to a group, such as a company or a team. GroupId is required, and
-// UserId or AnonymousId.
+// either UserId or AnonymousId.
 type Group struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -54,15 +54,15 @@ type Group struct {
 	UserId       string                 `json:"userId,omitempty"`
 	GroupId      string                 `json:"groupId"`
 
-	// Attrs are traits as attributes; see Attributes in the package documentation.
+	// Attrs contains traits as attributes. See Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
+	// Write writes the traits of a generated type. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Track records an event of a user. Event is required, and UserId or AnonymousId.
+// Track records an event of a user. Event is required, and either UserId or AnonymousId.
 type Track struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -71,16 +71,17 @@ type Track struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Event        string                 `json:"event"`
 
-	// Attrs are properties as attributes; see Attributes in the package documentation.
+	// Attrs contains properties as attributes. See Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It cannot be combined with Properties or Attrs.
+	// Write writes the properties of a generated type. It cannot be combined with Properties or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Page records a view of a page of a website. UserId or AnonymousId is required. Traits are
-// sent as properties; destinations know url, title, referrer and path.
+// Page records a view of a web page. Either UserId or AnonymousId is required. The client
+// sends Traits as properties; destinations know the properties url, title, referrer and
+// path.
 type Page struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -90,15 +91,15 @@ type Page struct {
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
 
-	// Attrs are traits as attributes; see Attributes in the package documentation.
+	// Attrs contains traits as attributes. See Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event. It cannot be combined with Traits or Attrs.
+	// Write writes the traits of a generated type. It cannot be combined with Traits or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Screen records a view of a screen of an app. UserId or AnonymousId is required.
+// Screen records a view of an app screen. Either UserId or AnonymousId is required.
 type Screen struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -108,15 +109,15 @@ type Screen struct {
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
 
-	// Attrs are properties as attributes; see Attributes in the package documentation.
+	// Attrs contains properties as attributes. See Attributes in the package documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event. It cannot be combined with Properties or Attrs.
+	// Write writes the properties of a generated type. It cannot be combined with Properties or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
-// Alias links PreviousId to UserId, the new ID of the same user. Both are required.
+// Alias links PreviousId to UserId, which is the user's new ID. Both are required.
 type Alias struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -126,15 +127,15 @@ type Alias struct {
 	Message
 }
 
-// Batch is the format of a request body, for collectors and tests that decode it. The
-// client does not use it.
+// Batch is the format of a request body. Collectors and tests can use it to decode a
+// request. The client does not use it.
 type Batch struct {
 	Context  map[string]interface{} `json:"context,omitempty"`
 	Messages []interface{}          `json:"batch"`
 	Message
 }
 
-// Call is a *Identify, *Track, *Page, *Screen, *Group or *Alias.
+// Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
 type Call interface {
 	// check returns the error of an invalid call. The receiver may be nil.
 	check() error
@@ -144,7 +145,7 @@ type Call interface {
 }
 
 // call is the common format of the six message structs. It refers to the caller's maps, so
-// it must not be used after the method has returned.
+// it must not be used after the client's method has returned.
 type call struct {
 	kind         kind
 	context      map[string]interface{}
@@ -153,19 +154,19 @@ type call struct {
 	attrs        []slog.Attr
 	write        func(*typed.Object)
 	bagName      *mapName // traitsName or propertiesName
-	sort         string   // the event or name: calls with the same one usually have the same keys in bag
+	sort         string   // the name of the event, page or screen; calls with the same name usually have the same keys in bag
 	anonymousID  string
 	userID       string
 	extra        [2]extra
-	idAt         int                  // position of a generated message ID, set by append
-	defaults     *defaultIntegrations // nil if not configured
+	idAt         int                  // the position of a generated message ID in the JSON, set by append
+	defaults     *defaultIntegrations // nil if Config.Integrations is empty
 	Message
 }
 
-// mapName is the name of a map field, with precomputed values.
+// mapName is the name of a map field, with values that are derived from it.
 type mapName struct {
 	name string
-	key  string // as JSON, with the colon
+	key  string // the quoted name and a colon
 	at   wire.PathHash
 }
 
@@ -180,7 +181,8 @@ var (
 	propertiesName   = newMapName("properties")
 )
 
-// extra is a string field of some kinds of calls. The key is JSON with the colon.
+// extra is a string field that only some kinds of calls have. key is the quoted name and a
+// colon.
 type extra struct{ key, value string }
 
 func (m *Identify) check() error {
@@ -295,7 +297,7 @@ func checkIDs(kind kind, anonymousID, userID string) error {
 	return nil
 }
 
-// append appends the call as one JSON object without its empty fields. Milli is the time of
+// append appends the call as one JSON object and omits empty fields. milli is the time of
 // the call in milliseconds since 1970.
 func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	var err error
@@ -320,7 +322,7 @@ func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	return k.appendMessage(dst, milli)
 }
 
-// appendMap appends a map field and a comma, or nothing if the map is empty.
+// appendMap appends a map field and a comma. It appends nothing if the map is empty.
 func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
@@ -332,7 +334,8 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendBag appends the traits or properties and a comma, or nothing if there are no values.
+// appendBag appends the traits or properties and a comma. It appends nothing if the call
+// has neither.
 func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	n := k.bagName
 	switch {
@@ -354,7 +357,7 @@ func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	return append(out, ','), nil
 }
 
-// messageHeads contains the JSON before the message ID, by the kind of the call.
+// messageHeads contains the JSON text before the message ID, indexed by kind.
 var messageHeads = func() (heads [len(kindNames)]string) {
 	for i, name := range kindNames {
 		heads[i] = `"type":"` + name + `","messageId":`
@@ -362,7 +365,7 @@ var messageHeads = func() (heads [len(kindNames)]string) {
 	return heads
 }()
 
-// appendMessage appends the fields of Message, which end the call, and sets idAt.
+// appendMessage appends the fields of Message and the closing bracket. It sets idAt.
 func (k *call) appendMessage(dst []byte, milli int64) ([]byte, error) {
 	var err error
 	dst = append(dst, messageHeads[k.kind]...)
@@ -382,7 +385,8 @@ func (k *call) appendMessage(dst []byte, milli int64) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendStamp is wire.AppendStamp for a call that sets its MessageId or Timestamp.
+// appendStamp appends the same fields as wire.AppendStamp. It is used if the call sets its
+// MessageId or Timestamp.
 func (k *call) appendStamp(dst []byte, milli int64) ([]byte, error) {
 	if k.MessageId != "" {
 		dst = wire.AppendString(dst, k.MessageId)
@@ -400,16 +404,16 @@ func (k *call) appendStamp(dst []byte, milli int64) ([]byte, error) {
 	return append(dst, '"'), nil
 }
 
-// id returns the message ID of a call that append has written to encoded.
+// id returns the message ID of a call. encoded is the output of append.
 func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
-		return strings.Clone(k.MessageId) // it may be part of a larger string
+		return strings.Clone(k.MessageId) // a copy, because the ID may be part of a larger string
 	}
 	return string(encoded[k.idAt : k.idAt+wire.IDLen])
 }
 
-// appendField appends a string field and a comma, or nothing if it is empty. The key is
-// JSON with the colon.
+// appendField appends a string field and a comma. It appends nothing if the value is
+// empty. key is the quoted name and a colon.
 func appendField(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst

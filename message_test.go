@@ -34,7 +34,7 @@ func TestValidation(t *testing.T) {
 		name  string
 		call  analytics.Call
 		kind  string
-		field string // empty if valid
+		field string // the invalid field; empty if the call is valid
 		text  string
 	}{
 		{"alias, nothing", &analytics.Alias{}, "alias", "userId", textUserID},
@@ -123,8 +123,8 @@ func callMethod(client *analytics.Client, call analytics.Call) error {
 	return errors.New("no method takes this")
 }
 
-// A value that cannot be marshaled does not affect other calls.
-func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
+// A value that cannot be encoded as JSON does not affect other calls.
+func TestUnmarshalableCallDoesNotAffectOthers(t *testing.T) {
 	cycle := map[string]interface{}{}
 	cycle["self"] = cycle
 	for name, value := range map[string]interface{}{
@@ -165,7 +165,7 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-// The golden files contain a call of each kind as it is in a batch. They were checked by hand.
+// The golden file contains the JSON of each kind of call. It was checked by hand.
 func TestWireGolden(t *testing.T) {
 	at := func(id string) analytics.Message {
 		return analytics.Message{Type: "ignored", MessageId: id, Timestamp: "2015-07-10T17:43:38.123456-07:00"}
@@ -184,7 +184,7 @@ func TestWireGolden(t *testing.T) {
 		&analytics.Group{UserId: "019mr8mf4r", AnonymousId: "anon-1", GroupId: "acme", Context: context, Integrations: only,
 			Traits: map[string]interface{}{"name": "Acme", "employees": 1200}, Message: at("m-group")},
 		&analytics.Alias{UserId: "019mr8mf4r", AnonymousId: "anon-1", PreviousId: "jo@example.com", Context: context, Integrations: only, Message: at("m-alias")},
-		// Only the required fields.
+		// The following calls have only the required fields.
 		&analytics.Identify{UserId: "u", Message: at("m-1")},
 		&analytics.Track{AnonymousId: "a", Event: "e", Properties: map[string]interface{}{}, Message: at("m-2")},
 		&analytics.Page{UserId: "u", Message: at("m-3")},
@@ -203,7 +203,7 @@ func TestWireGolden(t *testing.T) {
 		got := uuids.ReplaceAll(c.all()[0].raw, []byte("00000000-0000-7000-8000-000000000000"))
 		want, err := os.ReadFile("testdata/wire/batch.json")
 		require.NoError(t, err)
-		// For readability, the file has one call per line.
+		// In the file, each call is on its own line.
 		require.Empty(t, cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), nil)), string(got)))
 	})
 }
@@ -233,7 +233,7 @@ func TestMessageIdsAndTimesAreFilledIn(t *testing.T) {
 	})
 }
 
-// A message may be changed when the call has returned.
+// The caller may change a message after the call has returned.
 func TestMessageIsNotReadLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{}

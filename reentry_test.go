@@ -25,7 +25,7 @@ func (f marshaled) MarshalJSON() ([]byte, error) {
 	return []byte("1"), nil
 }
 
-// using contains ways to use the client in the caller's code.
+// using contains the ways in which the caller's code uses the client in these tests.
 var using = map[string]func(*analytics.Client) error{
 	"Track": func(c *analytics.Client) error { return c.Track(&analytics.Track{Event: "within", UserId: "u"}) },
 	"Flush": func(c *analytics.Client) error { return c.Flush(context.Background()) },
@@ -37,7 +37,7 @@ var using = map[string]func(*analytics.Client) error{
 	},
 }
 
-// A MarshalJSON may use, and even close, the client that encodes its value.
+// A MarshalJSON method may use, and even close, the client that encodes its value.
 func TestPropertyUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		t.Run(way, func(t *testing.T) { testPropertyUsesItsClient(t, use, nil) })
@@ -59,8 +59,8 @@ func testPropertyUsesItsClient(t *testing.T, use func(*analytics.Client) error, 
 	})
 }
 
-// A MarshalJSON in DefaultContext that uses the client gets an error, because the client cannot
-// accept calls before it has read its configuration. The first call succeeds.
+// If a MarshalJSON method in DefaultContext uses the client, it gets an error, because the client is
+// still reading its configuration. The first call of the client succeeds.
 func TestDefaultContextUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		t.Run(way, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDefaultContextUsesItsClient(t *testing.T) {
 				before := analytics.DefaultContext
 				defer func() { analytics.DefaultContext = before }()
 				analytics.DefaultContext = map[string]interface{}{"value": marshaled(func() {
-					if client != nil { // NewWithConfig encodes it too
+					if client != nil { // client is nil while NewWithConfig encodes the context
 						inner = use(client)
 					}
 				})}
@@ -121,8 +121,8 @@ func TestCallbackUsesItsClient(t *testing.T) {
 	}
 }
 
-// A callback or log writer that closes its client waits for itself, until Close times out and
-// returns an error.
+// If a callback or a log writer closes the client, Close waits for its own caller. Close times out
+// and returns an error.
 func TestCallbackThatClosesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -141,7 +141,7 @@ func TestCallbackThatClosesItsClient(t *testing.T) {
 	})
 }
 
-// The same applies to a transport, whose batch is dropped.
+// A transport that closes its client also waits for itself. The batch is dropped.
 func TestTransportThatClosesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -158,7 +158,8 @@ func TestTransportThatClosesItsClient(t *testing.T) {
 	})
 }
 
-// logging returns a log whose writer uses the client.
+// logging returns a logger that calls the function use for each entry, and a channel that receives
+// the returned errors.
 func logging(use func() error) (*log.Logger, chan error) {
 	used := make(chan error, 100)
 	return log.New(writerFunc(func(b []byte) (int, error) {
@@ -198,9 +199,9 @@ func testLogUsesItsClient(t *testing.T, config func(*log.Logger) analytics.Confi
 	}
 }
 
-// The goroutine that reads calls back does not write log entries about the spool. Otherwise a
-// flush in the log writer would wait for that goroutine.
-func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
+// The goroutine that reads calls back does not write log entries. Otherwise a log writer that flushes
+// the client would wait for this goroutine.
+func TestLogWriterMayFlushAfterReadError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -220,7 +221,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 		require.Len(t, segments(t, dir), 1)
 		segment = segments(t, dir)[0]
 		require.NoError(t, os.Rename(segment, segment+".away"))
-		require.NoError(t, os.Symlink(segment, segment)) // it cannot be opened
+		require.NoError(t, os.Symlink(segment, segment)) // a link to itself cannot be opened
 		up.Store(true)
 		require.NoError(t, client.Flush(context.Background()))
 		require.NoError(t, <-used)
@@ -229,7 +230,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 	})
 }
 
-// errorUsing is an error of a transport whose Error calls a function.
+// errorUsing is a transport error. Its Error method calls the function use.
 type errorUsing struct{ use func() }
 
 func (e errorUsing) Error() string {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// The error of a call that is too large contains its size and its largest field.
+// The error for a call that is too large contains the call's size and its largest field.
 func TestTooLargeNamesSizeAndField(t *testing.T) {
 	for title, c := range map[string]struct {
 		call  analytics.Call
@@ -49,7 +49,7 @@ func TestTooLargeNamesSizeAndField(t *testing.T) {
 	}
 }
 
-// The text of a response is logged unchanged if it is printable.
+// The log contains the unchanged text of a response if the text is printable.
 func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"success":false,"code":"bad","message":"call 3 has no \"event\"","error":"e"}`: `: call 3 has no "event"`,

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// retryCounts returns the X-Retry-Count of each request, or "".
+// retryCounts returns the X-Retry-Count of each request, or "" if the header is missing.
 func (c *collector) retryCounts() (counts []string) {
 	for _, p := range c.all() {
 		counts = append(counts, strings.Join(p.header.Values("X-Retry-Count"), ","))
@@ -28,7 +28,7 @@ func (c *collector) retryCounts() (counts []string) {
 	return counts
 }
 
-// statuses returns a collector that responds with these statuses, and accepts later requests.
+// statuses returns a collector that gives these responses in order, and then accepts all requests.
 func statuses(answers ...answer) *collector {
 	return &collector{decide: func(i int, _ post) answer {
 		if i < len(answers) {
@@ -66,13 +66,14 @@ func TestRetryCount(t *testing.T) {
 	}
 }
 
-// With the client's own transport, all batches share the headers.
+// Each request has the right X-Retry-Count when batches are sent concurrently. The requests of the
+// client's own transport share one http.Header unless they are retries.
 func TestRetryCountOverSockets(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
 	t.Cleanup(func() { analytics.Backo = old })
 	var mu sync.Mutex
-	counts := map[string][]string{} // by event
+	counts := map[string][]string{} // X-Retry-Count of each request, by event
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := readPost(r)
 		event, _ := p.body.Batch[0]["event"].(string)
@@ -98,7 +99,8 @@ func TestRetryCountOverSockets(t *testing.T) {
 	}
 }
 
-// A batch that moved to the end of the queue keeps its count, even with another sender.
+// A batch that moved to the end of the queue keeps its retry count, even if another sender sends
+// it.
 func TestRetryCountOfABatchThatStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -159,8 +161,8 @@ func TestRateLimitResetHoldsThePipeline(t *testing.T) {
 	})
 }
 
-// New uses the pauses of version 2. NewWithConfig uses the pauses of the service's libraries of
-// 2026, unless the program sets Backo.
+// New uses the pauses of version 2. NewWithConfig uses the pauses of the service's current
+// libraries, unless the program sets Backo.
 func TestWhichBackoff(t *testing.T) {
 	version2 := []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000}
 	contract := []time.Duration{500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000}
@@ -169,7 +171,7 @@ func TestWhichBackoff(t *testing.T) {
 		name    string
 		version int
 		backo   *backo.Backo
-		want    []time.Duration // in milliseconds; jitter subtracts up to a quarter
+		want    []time.Duration // expected pauses in milliseconds; jitter subtracts up to a quarter
 	}{
 		{"New", 2, analytics.Backo, version2},
 		{"New, Backo set", 2, backo.NewBacko(7*time.Second, 1, 0, time.Hour), mine},
@@ -189,7 +191,7 @@ func TestWhichBackoff(t *testing.T) {
 					client = analytics.New("write-key-0123456789")
 					client.Client.Transport, client.Logger = c, log.New(io.Discard, "", 0)
 				}
-				track(t, client, "e", 5) // first sent during Close: an earlier pause would be shortened
+				track(t, client, "e", 5) // Close sends the batch; a pause that started before Close would be shortened
 				require.Error(t, client.Shutdown(t.Context()))
 				posts := c.all()
 				require.Len(t, posts, 10)
@@ -203,7 +205,7 @@ func TestWhichBackoff(t *testing.T) {
 	}
 }
 
-// Config.Backoff applies to one client. It may use the client, and it may panic.
+// Config.Backoff applies to one client. It may use the client. The client recovers a panic in it.
 func TestConfigBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := always(answer{status: 500})
@@ -218,7 +220,7 @@ func TestConfigBackoff(t *testing.T) {
 			if retries == 3 {
 				panic("out of range")
 			}
-			return time.Duration(retries-1) * time.Hour // negative at first
+			return time.Duration(retries-1) * time.Hour // the first pause is negative
 		}})
 		track(t, client, "e", 20)
 		time.Sleep(2 * time.Hour)
@@ -234,13 +236,13 @@ func TestConfigBackoff(t *testing.T) {
 	})
 }
 
-// While the collector is unavailable, a client without MaxAttempts retries for twelve hours.
+// While the collector is unavailable, a client without MaxAttempts retries for 12 hours.
 func TestAwayForTwelveHours(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config   analytics.Config
 		away     time.Duration
 		dropped  analytics.Drops
-		attempts int // the maximum
+		attempts int // maximum number of attempts
 	}{
 		"eleven hours":                        {analytics.Config{}, 11 * time.Hour, analytics.Drops{}, 0},
 		"thirteen hours":                      {analytics.Config{}, 13 * time.Hour, analytics.Drops{Expired: 5}, 0},
@@ -286,12 +288,12 @@ func TestAwayForTwelveHours(t *testing.T) {
 	}
 }
 
-// Without a spool, memory limits the number of calls that survive an outage. WhenFull decides
-// which calls are lost.
+// Without a spool, MaxBytes limits the number of calls that the client keeps during an outage.
+// WhenFull decides which calls are lost.
 func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy analytics.FullPolicy
-		newest bool // keep the newest calls
+		newest bool // the client keeps the newest calls instead of the oldest
 	}{
 		"Reject":     {analytics.Reject, false},
 		"DropOldest": {analytics.DropOldest, true},
@@ -317,7 +319,7 @@ func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 					}
 					time.Sleep(4 * time.Second)
 				}
-				_ = client.Shutdown(t.Context()) // fails under DropOldest
+				_ = client.Shutdown(t.Context()) // Shutdown returns an error under DropOldest
 				s := client.Stats()
 				require.Equal(t, analytics.Drops{Overflow: s.Dropped.Overflow}, s.Dropped, "nothing was given up while there was room")
 				require.EqualValues(t, calls, s.Delivered+s.Dropped.Overflow+rejected)
@@ -330,9 +332,8 @@ func TestMemoryDecidesHowMuchOfAnOutageIsKept(t *testing.T) {
 	}
 }
 
-// If the collector accepts all other batches, one that it cannot accept is dropped after its
-// attempts.
-func TestPoisonIsGivenUp(t *testing.T) {
+// If the collector accepts all batches except one, that batch is dropped after MaxAttempts.
+func TestPoisonBatchIsDropped(t *testing.T) {
 	for _, spool := range []bool{false, true} {
 		t.Run(strconv.FormatBool(spool), func(t *testing.T) {
 			config := analytics.Config{FlushAt: 1}
@@ -394,10 +395,10 @@ func TestRateLimitedForTwelveHours(t *testing.T) {
 	}
 }
 
-// settingsServer responds to requests for settings, and passes others to a collector.
+// settingsServer responds to requests for settings and passes other requests to a collector.
 type settingsServer struct {
 	*collector
-	answers []answer // in order; the last one is repeated
+	answers []answer // responses in order; the last one is repeated
 	asked   []*http.Request
 }
 
@@ -425,7 +426,7 @@ func TestSettingsEndpoint(t *testing.T) {
 	for name, tt := range map[string]struct {
 		settings []answer
 		asked    int
-		requests int // with the batch, each of which gets 500
+		requests int // number of requests with the batch; the response to each is 500
 		logged   string
 	}{
 		"attempts":         {[]answer{httpConfig(`{"backoffConfig":{"maxRetryCount":2}}`)}, 1, 3, ""},
@@ -444,7 +445,7 @@ func TestSettingsEndpoint(t *testing.T) {
 				var log lines
 				client := newClient(t, s, analytics.Config{MaxAttempts: 5, SettingsEndpoint: "https://cdn.example/", Logger: log.logger()})
 				track(t, client, "first", 1)
-				time.Sleep(10 * time.Minute) // includes retries of the settings
+				time.Sleep(10 * time.Minute) // enough time for all retries of the settings request
 				track(t, client, "e", 1)
 				require.Error(t, client.Flush(t.Context()))
 				require.NoError(t, client.Close())
@@ -459,7 +460,7 @@ func TestSettingsEndpoint(t *testing.T) {
 	}
 }
 
-// The first batch waits for the settings, up to a limit.
+// The first batch waits for the settings for a limited time.
 func TestSettingsHoldTheFirstBatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		settings answer

@@ -37,10 +37,10 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// tail is the part of a body that differs between attempts.
+// tail is the length of the end of a body, which differs between attempts.
 const tail = len(`2006-01-02T15:04:05.000Z"}`)
 
-func TestRetriesAreTheSameBytesButSentAt(t *testing.T) {
+func TestRetriesChangeOnlySentAt(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{500, 503, 429, 408, 200}[i]} }}
@@ -121,7 +121,7 @@ func TestRefusedForGood(t *testing.T) {
 	}
 }
 
-// An outage of 20 seconds, of any kind, costs no call.
+// An outage of 20 seconds does not lose a call, regardless of the kind of failure.
 func TestOutage(t *testing.T) {
 	for name, down := range map[string]answer{
 		"refuses": {err: errRefusedConn}, "hangs": {hang: true}, "500": {status: 500}, "429": {status: 429},
@@ -180,7 +180,7 @@ func TestRetryAfterHoldsThePipeline(t *testing.T) {
 				for _, p := range c.all()[1:] {
 					require.Equal(t, 7*time.Second, p.at.Sub(start))
 				}
-				// Retries at the collector's request do not count.
+				// Retries after a Retry-After do not count as attempts.
 				require.NoError(t, client.Close())
 				require.Greater(t, c.taken("event")["a-000"], 20)
 				require.EqualValues(t, 7, client.Stats().Delivered)
@@ -199,16 +199,16 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	})
 }
 
-// A collector with a lower limit than the service receives all calls in smaller batches. A
-// collector that accepts nothing does not receive a request for each call.
-func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
+// If the collector's size limit is lower than the service's, the client sends all calls in smaller
+// batches. If the collector refuses everything, the client does not try each call separately.
+func TestTooLargeBatchesAreSplit(t *testing.T) {
 	for limit, requests := range map[int]int{100_000: 15, 0: 31 + 8} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &collector{decide: when(answer{status: 413}, func(_ int, p post) bool {
 				return len(p.raw) > limit
 			})}
 			client := newClient(t, c, analytics.Config{FlushAt: 1000})
-			const calls = 960 // of 500 bytes, in total about 480 KB
+			const calls = 960 // each call has 500 bytes, so they have about 480 KB in total
 			for range calls {
 				require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": strings.Repeat("x", 358)}}))
 			}
@@ -224,7 +224,8 @@ func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 	}
 }
 
-// bad returns a function that responds with 400 to batches that contain one of the events.
+// bad returns a function that responds with 400 to batches that contain one of the events, and with
+// 200 to all others.
 func bad(events ...string) func(int, post) answer {
 	return func(_ int, p post) answer {
 		for _, call := range p.body.Batch {
@@ -241,7 +242,7 @@ func TestHalving(t *testing.T) {
 		for _, tt := range []struct {
 			name   string
 			decide func(int, post) answer
-			want   []int // sizes of the requests, in order
+			want   []int // number of calls in each request
 			lost   []string
 		}{
 			{"first of 20", bad("e-000"), []int{20, 10, 10, 5, 5, 2, 3, 1, 1}, []string{"e-000"}},
@@ -311,7 +312,7 @@ var all20 = func() (names []string) {
 	return names
 }()
 
-// requireSameCalls checks that parts of a batch contain its bytes.
+// requireSameCalls checks that the parts of a batch contain the same bytes as the batch.
 func requireSameCalls(t *testing.T, posts []post) {
 	t.Helper()
 	whole := posts[0].raw[len(`{"batch":[`):bytes.LastIndex(posts[0].raw, []byte(`],"context"`))]
@@ -342,7 +343,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	}
 }
 
-// With one batch in flight, a retry delays the following batches.
+// If MaxInFlight is 1, a retry delays the following batches.
 func TestOneInFlightKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -383,7 +384,7 @@ func TestUserTransportPanics(t *testing.T) {
 	})
 }
 
-// A transport that fails a test ends its goroutine.
+// The client retries a batch if the transport calls runtime.Goexit, as FailNow of a test does.
 func TestUserTransportExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{decide: func(i int, p post) answer {
@@ -413,7 +414,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A 2xx response counts even if its body cannot be read.
+// A 2xx response counts as a delivery even if its body cannot be read.
 func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"endless": endless{}, "reset": &brokenReader{}, "not JSON": strings.NewReader("ok"), "empty": strings.NewReader(""),
@@ -430,12 +431,12 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A transport may read a body after it has returned the response, and may change the request.
-// Neither affects other batches.
+// A transport may read a body after it has returned the response, and may change the request. Other
+// batches are not affected.
 func TestCarelessTransport(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var late [][]io.Reader // for each request, its body and a second copy from GetBody
+			var late [][]io.Reader // two readers per request: the body, and another copy from GetBody
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 				require.Equal(t, "https://api.segment.io/v1/batch", r.URL.String())
 				require.NotContains(t, r.Header, "X-Added")

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// records collects the records of a slog.Handler.
+// records is a writer that collects the output of a slog.Handler.
 type records struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -30,7 +30,7 @@ func (r *records) Write(b []byte) (int, error) {
 	return r.out.Write(b)
 }
 
-// logger returns a logger that writes to r without varying attributes.
+// logger returns a logger that writes to r. It omits attributes that differ between runs.
 func (r *records) logger(level slog.Leveler) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(r, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "bytes" || a.Key == "duration" || a.Key == "call" {
@@ -40,7 +40,7 @@ func (r *records) logger(level slog.Leveler) *slog.Logger {
 	}})})
 }
 
-// traced adds a value of the context, as handlers of tracing libraries do.
+// traced is a handler that adds a value of the context to each record, like tracing libraries.
 type traced struct{ slog.Handler }
 
 type traceKey struct{}
@@ -58,8 +58,8 @@ func (r *records) String() string {
 	return r.out.String()
 }
 
-// each returns the decoded records.
-func (r *records) each(t *testing.T) (all []map[string]any) {
+// decoded returns the records.
+func (r *records) decoded(t *testing.T) (all []map[string]any) {
 	d := json.NewDecoder(strings.NewReader(r.String()))
 	for {
 		var record map[string]any
@@ -72,7 +72,8 @@ func (r *records) each(t *testing.T) (all []map[string]any) {
 	}
 }
 
-// The level of an entry depends on its cost. The message is constant, with attributes.
+// The level of an entry depends on whether calls were lost. Its message is a constant, with
+// attributes.
 func TestSlogLevelsAndAttributes(t *testing.T) {
 	type record = map[string]any
 	refused := "the collector responded with 400 Bad Request: no such plan"
@@ -148,15 +149,15 @@ func TestSlogLevelsAndAttributes(t *testing.T) {
 					require.NoError(t, client.Enqueue(ctx, &analytics.Track{Event: name("e", i), UserId: "u"}))
 				}
 				_ = client.Close()
-				require.ElementsMatch(t, tt.want, log.each(t))
+				require.ElementsMatch(t, tt.want, log.decoded(t))
 				require.Empty(t, unused.String(), "Slog takes the place of Logger")
 			})
 		})
 	}
 }
 
-// The handler's level applies to verbose entries. Without Verbose, payloads are not logged at any
-// level.
+// The handler's level also applies to verbose entries. Without Verbose, payloads are not logged at
+// any level.
 func TestSlogLevelAndVerbose(t *testing.T) {
 	for _, tt := range []struct {
 		level   slog.Level
@@ -167,7 +168,7 @@ func TestSlogLevelAndVerbose(t *testing.T) {
 		client := newClient(t, &collector{}, analytics.Config{Slog: log.logger(tt.level), Verbose: tt.verbose})
 		track(t, client, "e", 1)
 		require.NoError(t, client.Close())
-		require.Len(t, log.each(t), tt.want, "%v %v", tt.level, tt.verbose)
+		require.Len(t, log.decoded(t), tt.want, "%v %v", tt.level, tt.verbose)
 	}
 }
 
@@ -185,8 +186,8 @@ func TestSlogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"), "%s", log.String())
 }
 
-// Occasional failures of a collector are reported at most once per minute.
-func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
+// If a collector fails occasionally, the log reports the failures at most once per minute.
+func TestSlogReportsOutageOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log records
 		c := &collector{decide: func(i int, _ post) answer { return answer{status: []int{503, 200}[i%2]} }}
@@ -201,7 +202,7 @@ func TestSlogOutageIsToldOnceAMinute(t *testing.T) {
 	})
 }
 
-// Problems of a spool are warnings with the directory.
+// Problems of a spool are logged as warnings that contain the directory.
 func TestSlogSpool(t *testing.T) {
 	dir := t.TempDir()
 	other, err := analytics.NewWithConfig("another-key-0123456789", analytics.Config{Spool: dir, Endpoint: "http://127.0.0.1:1", CloseTimeout: time.Millisecond})
@@ -214,5 +215,5 @@ func TestSlogSpool(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Equal(t, []map[string]any{{
 		"level": "WARN", "msg": "the spool contains files of another write key or a newer version", "files": 1., "dir": dir,
-	}}, log.each(t))
+	}}, log.decoded(t))
 }

@@ -27,17 +27,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
-// server is a collector on a real socket. It responds with 200 unless its handler responds.
+// server is a collector on a real socket. It responds 200 to each request, unless the function passed
+// to serve responds.
 type server struct {
 	*httptest.Server
-	conns atomic.Int64 // number of opened connections
+	conns atomic.Int64 // number of connections that clients have opened
 
 	mu     sync.Mutex // guards events
 	events map[string]int
 }
 
-// serve starts a collector. Meddle returns false if it has responded to request i, counted from
-// 0.
+// serve starts a collector. meddle is called for request i, counted from 0. It returns false if it
+// has handled the request.
 func serve(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http.Request) bool) *server {
 	s := newServer(t, meddle)
 	s.Start()
@@ -78,17 +79,17 @@ func newServer(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http
 func (s *server) taken() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.events) // an abandoned request may still arrive
+	return maps.Clone(s.events) // a copy, because an abandoned request may still arrive
 }
 
-// quick removes the pauses between attempts, for tests on the real clock.
+// quick removes the pauses between attempts. It is for tests that use the real clock.
 func quick(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
 	t.Cleanup(func() { analytics.Backo = old })
 }
 
-// socketClient returns a client with its own transport.
+// socketClient returns a client with its own transport that sends requests to s.
 func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Client {
 	cfg.Endpoint, cfg.CloseTimeout = s.URL, 5*time.Minute
 	cfg.Logger = log.New(testLog{t}, "", 0)
@@ -101,7 +102,7 @@ func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Clie
 type pipeListener struct {
 	dialed chan net.Conn
 	closed chan struct{}
-	conns  int // dialed
+	conns  int // number of dialed connections
 }
 
 func newPipeListener() *pipeListener {
@@ -131,15 +132,15 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The test uses a bubble. On a busy machine, net/http would close a connection if it does not
-// learn within 50 ms after the response that the request was written.
+// The test uses a fake clock. On a busy machine with a real clock, net/http might close a
+// connection: it allows 50 ms between the response and the end of the request's write.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipes := newPipeListener()
 		requests := 0
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if requests++; requests%5 == 0 { // a response that is too long to quote
+			if requests++; requests%5 == 0 { // the response is longer than an error message
 				w.WriteHeader(http.StatusForbidden)
 				_, _ = io.WriteString(w, strings.Repeat("no ", 5000))
 			}
@@ -156,7 +157,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	})
 }
 
-// TestSocketFaults runs the client against collectors that misuse their connections.
+// TestSocketFaults runs the client against collectors with faulty connections.
 func TestSocketFaults(t *testing.T) {
 	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	hijack := func(w http.ResponseWriter) *net.TCPConn {
@@ -167,32 +168,32 @@ func TestSocketFaults(t *testing.T) {
 		return conn.(*net.TCPConn)
 	}
 	faults := []func(w http.ResponseWriter, r *http.Request){
-		func(w http.ResponseWriter, r *http.Request) { // closes the connection
+		func(w http.ResponseWriter, r *http.Request) { // closes the connection without a response
 			_ = hijack(w).Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // resets during the request
+		func(w http.ResponseWriter, r *http.Request) { // resets the connection before it has read the request
 			_, _ = io.ReadFull(r.Body, make([]byte, 10))
 			conn := hijack(w)
 			_ = conn.SetLinger(0)
 			_ = conn.Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // resets during the header of the response
+		func(w http.ResponseWriter, r *http.Request) { // resets the connection in the middle of the response header
 			drain(r)
 			conn := hijack(w)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 O")
 			_ = conn.SetLinger(0)
 			_ = conn.Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // does not speak HTTP
+		func(w http.ResponseWriter, r *http.Request) { // sends a response that is not HTTP
 			conn := hijack(w)
 			_, _ = io.WriteString(conn, "220 mail.example ESMTP\r\n")
 			_ = conn.Close()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // hangs until the client cancels the request
+		func(w http.ResponseWriter, r *http.Request) { // does not respond until the client cancels the request
 			drain(r)
 			<-r.Context().Done()
 		},
-		func(w http.ResponseWriter, r *http.Request) { // hangs during the header of the response
+		func(w http.ResponseWriter, r *http.Request) { // stops in the middle of the response header
 			drain(r)
 			conn := hijack(w)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-")
@@ -211,7 +212,7 @@ func TestSocketFaults(t *testing.T) {
 			w.Header().Set("Retry-After", time.Now().UTC().Format(http.TimeFormat))
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // responds before it has read the body
+		func(w http.ResponseWriter, r *http.Request) { // responds before it has read the request body
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		},
 	}
@@ -227,7 +228,7 @@ func TestSocketFaults(t *testing.T) {
 	client := socketClient(t, s, analytics.Config{FlushAt: 400, MaxInFlight: 1, MaxAttempts: 100, HTTPClient: &http.Client{Timeout: 500 * time.Millisecond}})
 	rounds := len(faults) + 2
 	for round := range rounds {
-		for i := range 400 { // about 200 KB
+		for i := range 400 { // these calls have about 200 KB in total
 			m := &analytics.Track{Event: fmt.Sprint(round, "-", i), UserId: "u", Context: map[string]interface{}{"text": strings.Repeat("x", 400)}}
 			require.NoError(t, client.Track(m))
 		}
@@ -261,7 +262,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Attempts)
 }
 
-// A 101 response has no body; the rest ends with the connection.
+// A 101 response is a refusal. The client closes the connection without reading further bytes.
 func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	leaks.Check(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
@@ -272,7 +273,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 		}
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
-		_, _ = io.Copy(io.Discard, conn) // until the client closes the connection
+		_, _ = io.Copy(io.Discard, conn) // wait until the client closes the connection
 		return false
 	})
 	client := socketClient(t, s, analytics.Config{})
@@ -281,7 +282,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Dropped.Refused)
 }
 
-// An infinite response costs its connection and no memory.
+// If a response is infinite, the client closes the connection. The response is not kept in memory.
 func TestHugeAnswer(t *testing.T) {
 	leaks.Check(t)
 	var sent atomic.Int64
@@ -346,7 +347,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	require.Empty(t, s.taken())
 }
 
-// Errors of the transport equal those of an http.Client.
+// The client returns the same transport errors as an http.Client.
 func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
 	quick(t)
 	s := serve(t, nil)

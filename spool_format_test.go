@@ -10,18 +10,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// formatsEnv makes TestSpoolFormatIsLeft write the spools of this version to testdata, for later
-// versions; see make formats.
+// formatsEnv is an environment variable. If it is set, TestWriteSpoolFormat writes spools in the
+// current format to testdata, so that later versions can test that they read them. See make formats.
 const formatsEnv = "FORMATS"
 
-// spoolFormat is the format of this version. spoolFormats contains the spools of all versions.
+// spoolFormat is the name of the current format. spoolFormats is the directory with spools in all
+// formats.
 const (
 	spoolFormat  = "1"
 	spoolFormats = "testdata/spool"
 )
 
-// leaveFormat leaves two spools, of a closed process and of a killed process. Calls 000 and
-// 001 are delivered, and 002 to 007 are not.
+// leaveFormat creates two spools: one of a closed process and one of a killed process. Calls 000 and
+// 001 are delivered, and calls 002 to 007 are not.
 func leaveFormat(t *testing.T, closed, killed string) {
 	up := &collector{decide: func(n int, _ post) answer {
 		if n == 0 {
@@ -40,12 +41,12 @@ func leaveFormat(t *testing.T, closed, killed string) {
 			require.NoError(t, client.Flush(shortContext(t)))
 		}
 	}
-	require.NoError(t, os.CopyFS(killed, os.DirFS(dir))) // a kill leaves the current files
+	require.NoError(t, os.CopyFS(killed, os.DirFS(dir))) // a killed process leaves the files in this state
 	require.Error(t, client.Shutdown(endedContext()))
 	require.NoError(t, os.CopyFS(closed, os.DirFS(dir)))
 }
 
-func TestSpoolFormatIsLeft(t *testing.T) {
+func TestWriteSpoolFormat(t *testing.T) {
 	root := t.TempDir()
 	if os.Getenv(formatsEnv) != "" {
 		root = spoolFormats
@@ -60,13 +61,13 @@ func TestSpoolFormatIsLeft(t *testing.T) {
 	requireFormats(t, root)
 }
 
-// This version sends the calls of the spools of all versions.
+// This version delivers the calls from spools in all formats.
 func TestSpoolFormatsAreRead(t *testing.T) {
 	requireFormats(t, spoolFormats)
 	require.DirExists(t, filepath.Join(spoolFormats, spoolFormat+"-closed"), "a new format: run make formats")
 }
 
-// requireFormats reads all spools below root.
+// requireFormats checks that a client delivers the calls of each spool below root.
 func requireFormats(t *testing.T, root string) {
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// FuzzSpoolDirectory opens directories with arbitrary contents. Each byte of plan is a file, a
-// directory, a link or similar, and content is the content of files. All calls are accepted and
-// accounted for, and nothing outside of the directory changes.
+// FuzzSpoolDirectory opens spools in directories with arbitrary contents. Each byte of plan creates
+// an entry, such as a file, a directory or a link. content is the content of the files. The client
+// accepts all calls and accounts for them. It changes nothing outside of the directory.
 func FuzzSpoolDirectory(f *testing.F) {
 	dir := f.TempDir()
 	client, err := analytics.NewWithConfig("write-key-0123456789", analytics.Config{Spool: dir, Logger: log.New(io.Discard, "", 0)})
@@ -40,7 +40,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 		up := &collector{}
 		client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 3, Logger: log.New(io.Discard, "", 0)})
 		track(t, client, "new", 4)
-		_ = client.Close() // it reports the corruption
+		_ = client.Close() // Close may report the corruption
 		s := client.Stats()
 		requireSum(t, s)
 		require.Zero(t, s.Pending)
@@ -53,7 +53,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 	})
 }
 
-// makeStrangeFile creates an entry in the directory of a spool.
+// makeStrangeFile creates an entry in a spool directory. kind selects its name and type.
 func makeStrangeFile(t *testing.T, dir string, i int, kind byte, content []byte, outside string) {
 	path := filepath.Join(dir, []string{
 		fmt.Sprintf("%016x.calls", i), fmt.Sprintf("%016X.calls", i+10), "ffffffffffffffff.calls",
@@ -83,5 +83,5 @@ func makeStrangeFile(t *testing.T, dir string, i int, kind byte, content []byte,
 	default:
 		err = os.WriteFile(path, content, 0o600)
 	}
-	_ = err // not all file systems support files of this size
+	_ = err // ignored, because some file systems do not support files of this size
 }

@@ -18,14 +18,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// killEnv makes the test binary run the process that is killed. Its value is the URL of the
-// collector.
+// killEnv is an environment variable. If it is set, the test binary runs as the process to kill. The
+// value is the URL of the collector.
 const killEnv = "ANALYTICS_TEST_KILLED"
 
-// killsEnv sets the number of kills; the default is 5.
+// killsEnv is an environment variable with the number of kills. The default is 5.
 const killsEnv = "ANALYTICS_TEST_KILLS"
 
-// TestSpoolVictim makes calls until it is killed. It prints the ID of each call that returned nil.
+// TestSpoolVictim makes calls until its process is killed. It prints the ID of each call that
+// returned nil.
 func TestSpoolVictim(t *testing.T) {
 	url := os.Getenv(killEnv)
 	if url == "" {
@@ -33,11 +34,11 @@ func TestSpoolVictim(t *testing.T) {
 	}
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: url, Spool: os.Getenv(killEnv + "_DIR"), FlushAt: 20, FlushAfter: 5 * time.Millisecond, MaxBytes: 256 << 10,
-		SpoolMaxBytes: 1 << 20, SpoolSync: os.Getenv(killEnv+"_SYNC") != "", WhenFull: analytics.Block, // many segments, which are reused
+		SpoolMaxBytes: 1 << 20, SpoolSync: os.Getenv(killEnv+"_SYNC") != "", WhenFull: analytics.Block, // a small limit, so that the client reuses many segments
 	})
 	require.NoError(t, err)
-	client.Stats()      // opens the spool
-	fmt.Println("open") // a call may wait for the collector if the spool is full
+	client.Stats()      // Stats opens the spool
+	fmt.Println("open") // printed before the first call, because a call waits if the spool is full
 	var out sync.Mutex
 	var group sync.WaitGroup
 	for g := range 4 {
@@ -83,7 +84,7 @@ func TestSpoolSurvivesKill(t *testing.T) {
 
 	dir := t.TempDir()
 	returned := map[string]bool{}
-	for n := 0; n < kills || len(returned) == 0; n++ { // on a slow machine, a process may be killed before its first call
+	for n := 0; n < kills || len(returned) == 0; n++ { // on a slow machine, the first kill may come before the first call
 		setAway(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
 		synced := rnd.IntN(3) == 0
@@ -115,8 +116,8 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	t.Logf("%d calls returned nil, %d were stored, %d recovered at last", len(returned), len(stored), s.Recovered)
 }
 
-// killOne starts the victim, and kills it some time after it has opened its spool. It returns the
-// IDs of the victim's calls. It calls midway before the kill.
+// killOne starts the victim, waits until the victim has opened its spool, and kills it after the given
+// time. It calls midway before the kill. It returns the IDs that the victim has printed.
 func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, midway func()) (ids []string) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestSpoolVictim$", "-test.v")
@@ -147,7 +148,7 @@ func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, mi
 	}
 	require.True(t, started, "the victim did not open its spool")
 	if n := len(ids); n > 0 {
-		ids = ids[:n-1] // the last line may be incomplete
+		ids = ids[:n-1] // drop the last line, which may be incomplete
 	}
 	return ids
 }

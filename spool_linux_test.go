@@ -27,12 +27,13 @@ func mountSmallDisk(t *testing.T, options string) string {
 func TestSpoolOnAFullDisk(t *testing.T) {
 	for title, max := range map[string]int64{"plain": 0, "mapped": 1 << 20} {
 		t.Run(title, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testSpoolOnAFullDisk(t, max) }) // its files are mapped, see fillManySegments
+			synctest.Test(t, func(t *testing.T) { testSpoolOnAFullDisk(t, max) }) // segments of the small spool are mapped into memory, see fillManySegments
 		})
 	}
 }
 
-// testSpoolOnAFullDisk fills a disk. The segments of a small spool are mapped.
+// testSpoolOnAFullDisk fills a disk and then delivers the calls. The client maps the segments of a
+// small spool into memory.
 func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	disk := mountSmallDisk(t, "size=256k")
 	dir := filepath.Join(disk, "spool")
@@ -57,14 +58,14 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	require.Equal(t, max > 0, mapped)
 	require.Error(t, client.Shutdown(endedContext()))
 
-	// All accepted calls are stored. Sending them makes room.
+	// All accepted calls were stored. After their delivery, the disk has space again.
 	up := &collector{}
 	client = newClient(t, up, analytics.Config{Spool: dir, FlushAt: 10})
 	require.NoError(t, client.Flush(shortContext(t)))
 	require.Equal(t, int64(accepted), client.Stats().Delivered)
 	require.Zero(t, client.Stats().Dropped.Total())
 	require.Eventually(t, func() bool { return len(segments(t, dir)) == 0 }, time.Minute, time.Millisecond)
-	// The disk frees the space of a file when no one has it open.
+	// The disk frees the space of a removed file when no process has the file open.
 	require.Eventually(t, func() bool {
 		return client.Track(&analytics.Track{Event: "after", UserId: "u"}) == nil
 	}, time.Minute, time.Millisecond)
@@ -84,7 +85,7 @@ func TestSpoolOnAReadOnlyDisk(t *testing.T) {
 	require.ErrorIs(t, client.Close(), syscall.EROFS)
 }
 
-// asNobody runs f without root permissions.
+// asNobody calls f without the permissions of root.
 func asNobody(t *testing.T, f func()) {
 	if os.Getuid() == 0 {
 		const nobody = 65534
@@ -107,8 +108,8 @@ func TestSpoolWithoutPermission(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// If a directory does not permit new files, calls are written to the existing ones until they are
-// full.
+// If the client may no longer create files in the directory, it writes calls to the existing files
+// until they are full.
 func TestSpoolLosesPermission(t *testing.T) {
 	dir := t.TempDir()
 	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})

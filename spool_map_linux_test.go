@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// mappedFiles returns the number of files below dir that this process has mapped.
+// mappedFiles returns the number of files below dir that this process has mapped into memory.
 func mappedFiles(t testing.TB, dir string) (n int) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -31,10 +31,10 @@ func mappedFiles(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// fillManySegments makes a client map and reuse its files. It makes calls that fill many segments,
-// first all at once and then in small groups, until they are delivered. It returns the number of
-// calls. A file is mapped only after a segment was filled within a second, as always in
-// testing/synctest, where time does not advance while a goroutine runs.
+// fillManySegments makes a client map and reuse its files, and returns the number of calls it made.
+// It fills many segments, first without pauses and then in small groups, until all calls are
+// delivered. The client maps a file only if the previous segment was filled within a second. In a
+// synctest bubble this is always true, because the clock stands still while goroutines run.
 func fillManySegments(t testing.TB, client *analytics.Client) (calls int) {
 	t.Helper()
 	track(t, client, "busy", 1000)
@@ -64,7 +64,7 @@ func TestSpoolMapsFiles(t *testing.T) {
 	})
 }
 
-// In a reused file, the next process finds only the new calls.
+// If a client reuses a file, the next process finds only the new calls in it.
 func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var on atomic.Bool
@@ -77,7 +77,7 @@ func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 		require.Positive(t, mappedFiles(t, dir))
 
 		var up *collector
-		require.Eventually(t, func() bool { // until the acknowledgements are written
+		require.Eventually(t, func() bool { // retry until the acknowledgements are on the disk
 			copied, err := harness.Copy(dir, t.TempDir)
 			require.NoError(t, err)
 			var log lines
@@ -96,8 +96,8 @@ func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 	})
 }
 
-// A file that another program truncates is abandoned. The process does not crash, and no call is
-// lost while it runs.
+// If another program truncates a file, the client stops using the file. The process does not crash,
+// and loses no calls while it runs.
 func TestSpoolFileIsTruncated(t *testing.T) {
 	for _, size := range []int64{0, 5000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestSpoolDirectoryIsRemovedUnderMappedFiles(t *testing.T) {
 	require.Zero(t, mappedFiles(t, dir))
 }
 
-// With SpoolSync, files are not mapped.
+// With SpoolSync, the client does not map files into memory.
 func TestSpoolSyncMapsNothing(t *testing.T) {
 	dir := t.TempDir()
 	client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, SpoolSync: true, FlushAt: 10})

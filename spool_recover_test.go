@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// leaveCalls leaves n calls in a spool, named by a prefix.
+// leaveCalls leaves n undelivered calls in a spool. Their names start with prefix.
 func leaveCalls(t *testing.T, dir, prefix string, n int) {
 	t.Helper()
 	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir})
@@ -28,9 +28,9 @@ func leaveCalls(t *testing.T, dir, prefix string, n int) {
 	require.Len(t, segments(t, dir), 1)
 }
 
-// This test covers the client's reports of corruption. Package spool tests the reading of corrupted
-// segments.
-func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
+// This test covers the client's reports of corruption. Package spool tests how corrupted segments
+// are read.
+func TestSpoolSkipsCorruptedRecords(t *testing.T) {
 	at := func(t *testing.T, data []byte, text string) int {
 		i := bytes.Index(data, []byte(text))
 		require.Positive(t, i)
@@ -39,7 +39,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	for title, c := range map[string]struct {
 		damage func(t *testing.T, data []byte) []byte
 		lost   []string
-		silent []string // lost without a trace
+		silent []string // calls that are lost without being counted
 		log    string
 	}{
 
@@ -104,8 +104,8 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// Calls that have ended are not sent again, even if their segment still exists.
-func TestSpoolRemembersWhatHasEnded(t *testing.T) {
+// Delivered calls are not sent again, even if their segment still exists.
+func TestSpoolDoesNotRepeatDeliveredCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		taking := &collector{decide: when(answer{status: 503}, func(i int, p post) bool {
@@ -117,7 +117,7 @@ func TestSpoolRemembersWhatHasEnded(t *testing.T) {
 		track(t, first, "goes-too", 5)
 		time.Sleep(time.Second)
 		require.Equal(t, int64(15), first.Stats().Delivered)
-		copied := t.TempDir() // the state after a kill
+		copied := t.TempDir() // a copy of the directory, in the same state as after a kill
 		require.NoError(t, os.CopyFS(filepath.Join(copied, "of the living"), os.DirFS(dir)))
 		require.Error(t, first.Shutdown(endedContext()))
 		for _, dir := range []string{dir, filepath.Join(copied, "of the living")} {
@@ -153,7 +153,7 @@ func TestSpoolOfAnotherSource(t *testing.T) {
 	require.Len(t, up.taken("event"), 5)
 }
 
-// A full spool, with each policy.
+// This test fills a spool under each policy.
 func TestSpoolIsFull(t *testing.T) {
 	fill := func(t *testing.T, client *analytics.Client, calls int) (refused int) {
 		for i := range calls {
@@ -207,7 +207,7 @@ func TestSpoolIsFull(t *testing.T) {
 				s = client.Stats()
 				requireSum(t, s)
 				if callback {
-					require.Eventually(t, func() bool { // a shutdown that times out does not wait for the callback
+					require.Eventually(t, func() bool { // Shutdown returns before the callback has received all results
 						mu.Lock()
 						defer mu.Unlock()
 						total := 0
@@ -229,7 +229,7 @@ func TestSpoolIsFull(t *testing.T) {
 	}
 }
 
-// Under Block, calls of a process with a full spool wait until the collector is available.
+// Under Block, a process that starts with a full spool waits until the collector is available.
 func TestSpoolIsFullFromTheStart(t *testing.T) {
 	for _, memory := range []int64{128 << 10, 64 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -269,9 +269,9 @@ func TestSpoolIsFullFromTheStart(t *testing.T) {
 	}
 }
 
-// While a collector accepts nothing, no batch is dropped. If it accepts others, a batch that it
-// never accepts is dropped.
-func TestSpoolOutlastsTheCollector(t *testing.T) {
+// While the collector refuses all batches, the client drops none. When it accepts other batches, the
+// client drops the batch that is never accepted.
+func TestSpoolKeepsBatchesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		c := &collector{decide: when(answer{status: 500}, func(i int, p post) bool {
@@ -300,7 +300,7 @@ func TestSpoolDirectoryIsRemoved(t *testing.T) {
 		client := newClient(t, up, analytics.Config{Spool: dir})
 		track(t, client, "before", 3)
 		require.NoError(t, os.RemoveAll(dir))
-		time.Sleep(2 * time.Second) // it is detected within a second
+		time.Sleep(2 * time.Second) // the client detects the removal within a second
 		track(t, client, "after", 1)
 		require.Len(t, segments(t, dir), 1)
 		second := newClient(t, up, analytics.Config{Spool: dir})

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
-// A process that makes no calls sends the calls of a previous one.
+// A client sends the calls of a previous process even if it makes no calls.
 func TestSpoolIsSentWithoutACall(t *testing.T) {
 	for way, use := range map[string]func(t *testing.T, client *analytics.Client, collect func()) error{
 		"Close": func(_ *testing.T, client *analytics.Client, collect func()) error {
@@ -60,7 +60,7 @@ func TestSpoolIsSentWithoutACall(t *testing.T) {
 	}
 }
 
-func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
+func TestCloseReportsUndeliveredCalls(t *testing.T) {
 	dir := t.TempDir()
 	leaveCalls(t, dir, "left", 5)
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	require.Equal(t, int64(5), recovered(t, dir))
 }
 
-// A method that opens a slow spool returns when its context ends. The spool is still opened, and a
-// Shutdown then applies.
+// A method that opens a slow spool returns when its context is done. The spool still opens in the
+// background. If the method is Shutdown, the client is closed.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	leaks.Check(t)
 	for way, use := range map[string]func(ctx context.Context, client *analytics.Client) error{
@@ -109,7 +109,7 @@ func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	}
 }
 
-// recovered returns the number of calls in a directory for the next process.
+// recovered returns the number of calls that a new client finds in a directory.
 func recovered(t *testing.T, dir string) int64 {
 	client := newClient(t, &collector{}, analytics.Config{Spool: dir})
 	require.NoError(t, client.Flush(shortContext(t)))
@@ -118,7 +118,7 @@ func recovered(t *testing.T, dir string) int64 {
 	return client.Stats().Delivered
 }
 
-// The error of a long path contains its start and the reason.
+// The error for a long path contains the start of the path and the reason.
 func TestSpoolPathIsTooLong(t *testing.T) {
 	for _, dir := range []string{filepath.Join(t.TempDir(), strings.Repeat("é", 50_000)), t.TempDir() + strings.Repeat("/dir", 2000)} {
 		client := newClient(t, &collector{}, analytics.Config{Spool: dir})

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Other files in the directory do not prevent the delivery of previous calls, and no call is
-// refused.
-func TestSpoolSkipsWhatIsStrange(t *testing.T) {
+// Unknown files in the directory do not prevent the delivery of previous calls, and the client still
+// accepts new calls.
+func TestSpoolSkipsUnknownFiles(t *testing.T) {
 	segment := func(dir string, number int) string { return filepath.Join(dir, fmt.Sprintf("%016x.calls", number)) }
 	for title, c := range map[string]struct {
 		add func(t *testing.T, dir string)
@@ -49,7 +49,7 @@ func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 				require.NoError(t, os.WriteFile(segment(dir, 9), nil, 0o600))
 				require.NoError(t, os.Chmod(segment(dir, 9), 0o666))
 				if err := os.Truncate(segment(dir, 9), 8<<40); err != nil {
-					t.Skip(err) // few file systems support files of this size
+					t.Skip(err) // some file systems do not support files of this size
 				}
 			},
 			"is 8796093022208 bytes long, longer than any segment",
@@ -93,16 +93,15 @@ func fileSizes(t *testing.T, dir string) map[string]int64 {
 	require.NoError(t, err)
 	sizes := map[string]int64{}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil { // it may have been removed
+		if info, err := entry.Info(); err == nil { // the file may have been removed since ReadDir
 			sizes[entry.Name()] = info.Size()
 		}
 	}
 	return sizes
 }
 
-// leastSize returns a lower limit of the size of a directory at one moment. It reads the
-// directory before and after the moment, because files grow and disappear while it reads. It
-// adds the lower size of each file that existed both times.
+// leastSize returns a lower bound for the size of a directory. It lists the directory twice, because
+// files grow and disappear in the meantime. For each file in both lists, it adds the smaller size.
 func leastSize(t *testing.T, dir string) (size int64) {
 	before := fileSizes(t, dir)
 	for name, after := range fileSizes(t, dir) {
@@ -111,7 +110,7 @@ func leastSize(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// Files count towards the limit until they are removed.
+// Files count towards SpoolMaxBytes until they are removed.
 func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.DropOldest} {
 		for _, callback := range []bool{false, true} {
@@ -129,7 +128,7 @@ func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 						for i := range 3000 {
 							_ = client.Track(&analytics.Track{Event: text, UserId: "u"})
 							if i%100 == 0 {
-								if size := leastSize(t, cfg.Spool); size > limit+100 { // the lock contains its owner
+								if size := leastSize(t, cfg.Spool); size > limit+100 { // the lock file, of less than 100 bytes, does not count
 									t.Errorf("%d bytes", size)
 								}
 								if size := client.Stats().SpoolBytes; size > limit {
@@ -152,7 +151,7 @@ func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 	}
 }
 
-// Stats can be called while a spool is closed.
+// A program may call Stats while the client closes its spool.
 func TestSpoolStatsAsItClosesConcurrentSafe(t *testing.T) {
 	for range 20 {
 		client := newClient(t, &collector{}, analytics.Config{Spool: t.TempDir(), SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block})

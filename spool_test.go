@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// endedContext returns a context that has ended.
+// endedContext returns a context that is done.
 func endedContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -46,8 +46,8 @@ func newDownCollector() *collector {
 	return always(answer{err: errRefusedConn})
 }
 
-// newSwitchedCollector returns a collector that accepts calls while on is set, and otherwise
-// refuses connections.
+// newSwitchedCollector returns a collector that accepts calls while on is true. Otherwise it refuses
+// connections.
 func newSwitchedCollector(on *atomic.Bool) *collector {
 	return &collector{decide: func(int, post) answer {
 		if on.Load() {
@@ -57,7 +57,7 @@ func newSwitchedCollector(on *atomic.Bool) *collector {
 	}}
 }
 
-func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
+func TestSpoolKeepsCallsAfterClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as needed")
 	first := newClient(t, newDownCollector(), analytics.Config{Spool: dir, FlushAt: 7})
 	track(t, first, "left", 100)
@@ -90,7 +90,7 @@ func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	}
 }
 
-// A call keeps its ID and its time when a later process sends it.
+// A call that a later process sends keeps its ID and its timestamp.
 func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 	dir := t.TempDir()
 	var made time.Time
@@ -122,7 +122,7 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 	})
 }
 
-// Flush waits for calls that are only on the disk.
+// Flush also waits for calls that are only on the disk.
 func TestSpoolTakesTheOverflow(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		t.Run(fmt.Sprint("Gzip ", gzip), func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	require.Empty(t, segments(t, dir))
 }
 
-// Under Block a call waits a short time for memory, as long as the collector frees some.
+// Under Block, a call waits for memory for a short time, while the collector may still accept calls.
 func TestSpoolUnderBlock(t *testing.T) {
 	const calls = 500
 	fill := func(t *testing.T, client *analytics.Client) (took time.Duration) {
@@ -257,7 +257,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	})
 }
 
-// A waiting Flush returns when Close times out.
+// If Close times out, a waiting Flush returns too.
 func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, newDownCollector(), analytics.Config{Spool: t.TempDir()})

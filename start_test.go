@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a context that has already ended, Flush waits up to one second for the opening.
+// If its context is already done, Flush waits up to one second for the spool to open.
 func TestContextHasEndedBeforeTheClientStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewWithConfig("key", Config{Spool: t.TempDir()})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// A value that JSON does not support returns the same error as in encoding/json.
+// For a value that JSON does not support, the client returns the same error as encoding/json.
 func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
 	client := newClient(t, &collector{}, analytics.Config{})
 	enqueue := func(v interface{}) error {

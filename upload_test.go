@@ -17,8 +17,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// If a collector responds before it has read the body, net/http continues to write it for a while.
-// The bytes do not change until then, which the race detector checks.
+// If a collector responds before it has read the body, net/http continues to write the body for some
+// time. The race detector checks that the client does not change the bytes while net/http writes
+// them.
 func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -37,7 +38,7 @@ func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // otherwise the kernel accepts everything at once
+		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // a small buffer, so that the kernel does not accept the whole body at once
 	}}
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: "http://" + listener.Addr().String(), FlushAt: 100, WhenFull: analytics.Block, MaxBytes: 4 << 20, CloseTimeout: 5 * time.Minute,

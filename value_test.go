@@ -22,18 +22,18 @@ import (
 
 type requestID struct{}
 
-// withRequest returns a context with the ID of a request of the program.
+// withRequest returns a context that contains the ID of a request to the program.
 func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestID{}, id)
 }
 
-// requestOf is a Config.Value.
+// requestOf is a function for Config.Value. It returns the request ID of a context.
 func requestOf(ctx context.Context) interface{} { return ctx.Value(requestID{}) }
 
 // valued is a transport that records the values and events of each request.
 type valued struct {
 	collector
-	seen []string // guarded by the collector's mu
+	seen []string // guarded by mu of the collector
 }
 
 func (v *valued) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -49,8 +49,8 @@ func (v *valued) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// The value of a call is part of its result. The transport receives it with each request that
-// contains the call, including parts of a refused batch.
+// The result of a call contains the value of the call. The transport receives the value with each
+// request that contains the call, even if the request is part of a refused batch.
 func TestValue(t *testing.T) {
 	refuseB := when(answer{status: 400}, func(_ int, p post) bool { return strings.Contains(string(p.raw), `"event":"b"`) })
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// Without a callback, the transport receives the values, and memory is charged.
+// Without a callback, the transport receives the values. They count towards the memory budget.
 func TestValueWithoutCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &valued{}
@@ -116,7 +116,7 @@ func TestRequestValuesOfNoClient(t *testing.T) {
 	require.Zero(t, got.Load())
 }
 
-// roundTrip is a transport function.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -132,7 +132,7 @@ func TestValueOfRejectedCalls(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A panic in Config.Value reaches the caller, and the client continues to work.
+// The caller receives a panic in Config.Value, and the client continues to work.
 func TestValuePanics(t *testing.T) {
 	client := newClient(t, &collector{}, analytics.Config{Value: func(ctx context.Context) interface{} { return ctx.Value(requestID{}).(string) }})
 	require.Panics(t, func() { _ = client.Track(&analytics.Track{Event: "e", UserId: "u"}) })
@@ -141,7 +141,7 @@ func TestValuePanics(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Delivered)
 }
 
-// With a spool, a call has its value until the process ends.
+// A call in a spool has its value only in the process that made the call.
 func TestValueWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	tried, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func TestValueWithSpool(t *testing.T) {
 	client = newClient(t, up, config)
 	require.NoError(t, client.Flush(t.Context()))
 	require.NoError(t, client.Close())
-	client = newClient(t, up, config) // the previous client may have read back calls after its Flush
+	client = newClient(t, up, config) // a new client, because the previous one may have read calls back after Flush
 	require.NoError(t, client.Enqueue(withRequest(t.Context(), "2"), &analytics.Track{Event: "b", UserId: "u", Message: analytics.Message{MessageId: "b"}}))
 	require.NoError(t, client.Close())
 	require.Equal(t, []string{"[a] [<nil>]", "[b] [2]"}, up.seen)
@@ -170,7 +170,7 @@ func TestValueWithSpool(t *testing.T) {
 	require.Equal(t, analytics.Result{MessageId: "b", Type: "track", Value: "2"}, got[1])
 }
 
-// Each value arrives with its call, regardless of refusals and concurrency.
+// Each request contains the values of its calls, in spite of refusals and concurrent calls.
 func TestValueConcurrentSafe(t *testing.T) {
 	const callers, calls = 8, 200
 	var mixed atomic.Int32
@@ -210,8 +210,8 @@ func TestValueConcurrentSafe(t *testing.T) {
 	}
 }
 
-// WrapTransport wraps the client's transport, whose connections are reused, and closed with the
-// client.
+// WrapTransport wraps the client's transport. Connections of that transport are reused, and closed
+// with the client.
 func TestWrapTransport(t *testing.T) {
 	states := make(chan http.ConnState, 1000)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,13 +242,13 @@ func TestWrapTransport(t *testing.T) {
 	require.EqualValues(t, 20, client.Stats().Delivered)
 	require.EqualValues(t, 1, wrapped.Load())
 	count := map[http.ConnState]int{}
-	for count[http.StateClosed] == 0 { // the client closes it
+	for count[http.StateClosed] == 0 { // wait until the client closes the connection
 		count[<-states]++
 	}
 	require.Equal(t, 1, count[http.StateNew])
 }
 
-// WrapTransport wraps the caller's transport.
+// WrapTransport can also wrap the caller's transport.
 func TestWrapTransportOfTheCaller(t *testing.T) {
 	c := &collector{}
 	client := newClient(t, c, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
@@ -266,7 +266,7 @@ func TestWrapTransportMustReturnOne(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A call returns a panic of WrapTransport as its error, and the next call tries again.
+// If WrapTransport panics, the call returns the panic as an error. The next call tries again.
 func TestWrapTransportThatPanics(t *testing.T) {
 	panics := true
 	client := newClient(t, &collector{}, analytics.Config{WrapTransport: func(base http.RoundTripper) http.RoundTripper {
@@ -283,7 +283,7 @@ func TestWrapTransportThatPanics(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// If a test calls FailNow in WrapTransport, only the goroutine of the call ends.
+// If WrapTransport calls FailNow of a test, only the goroutine that made the call exits.
 func TestWrapTransportThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exits := true

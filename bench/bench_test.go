@@ -13,14 +13,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each process ends a second late
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // without this, each process exits a second later
 	if ended, err := runRole(); ended {
 		exit(err)
 	}
 	os.Exit(m.Run())
 }
 
-// The receiver must count every call of every client, or the measurements are wrong.
+// The receiver must count every call of every client. Otherwise the measurements are wrong.
 func TestEveryCallIsCounted(t *testing.T) {
 	for _, name := range clientNames {
 		for _, j := range []job{
@@ -79,8 +79,8 @@ func TestTablesRecordFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.table("", all, column{"", relativeCPU, "cpu"}, column{"", of(cpuPerCall, fixed(1)), ""})
-	want := map[string]string{"cpu/a": "4.00 µs", "cpu/b": "8–20 ×"} // a: 1 and 4 µs; b: 20 and 30 µs
+	b.table("", all, column{"", relativeCPU, "cpu"}, column{"", medianOf(cpuPerCall, fixed(1)), ""})
+	want := map[string]string{"cpu/a": "4.00 µs", "cpu/b": "8–20 ×"} // a took 1 and 4 µs; b took 20 and 30 µs
 	if strings.Join(order, "") != "abba" || !maps.Equal(b.measured, want) {
 		t.Errorf("order %v, figures %v, want %v", order, b.measured, want)
 	}
@@ -96,7 +96,7 @@ func TestEachContestantRunsItsClient(t *testing.T) {
 	}
 }
 
-// A short measurement of a real collector counts every delivery.
+// In a short measurement of a real collector, the receiver counts every delivery.
 func TestQuietMeasuresTheCollector(t *testing.T) {
 	if runtime.GOOS != "linux" || testing.Short() {
 		t.Skip("needs /proc and builds the collector")

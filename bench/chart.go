@@ -11,24 +11,25 @@ import (
 	"strings"
 )
 
-// A chart is the table of costs in docs/performance.md as bars: the cost of a call for each
-// workload and client.
+// A chart shows the table of costs in docs/performance.md as bars. There is one bar for each
+// combination of a workload and a client.
 type chart struct {
-	clients   []string // the first is the one the others are compared with
+	clients   []string // the others are compared with the first client
 	workloads []bars
 }
 
-// bars are the bars of one workload, in the order of the clients.
+// bars contains the bars of one workload, in the order of the clients.
 type bars struct {
 	name   string
-	cpu    []float64 // microseconds per call
-	labels []string  // the cells of the table
+	cpu    []float64 // CPU time per call in microseconds
+	labels []string  // the texts in the cells of the table
 }
 
 var errNoTable = errors.New("no cost table: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
 
-// readChart finds the table in a Markdown text. The cells of the first client are times in
-// µs, and the others are ratios with ×. A range is drawn to its middle. Other rows are ignored.
+// readChart finds the table in a Markdown text. The cells of the first client are times in µs, and
+// the others are ratios with ×. If a cell is a range, the bar shows the middle of the range. Rows
+// with other cells are ignored.
 func readChart(markdown string) (c chart, err error) {
 	for line := range strings.Lines(markdown) {
 		cells := cellsOf(line)
@@ -49,7 +50,7 @@ func readChart(markdown string) (c chart, err error) {
 	return c, nil
 }
 
-// cellsOf returns the cells of a row, or nil if the line is not a row.
+// cellsOf returns the cells of a table row. It returns nil if the line is not a table row.
 func cellsOf(line string) (cells []string) {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
@@ -85,31 +86,31 @@ func readBars(cells []string) (b bars, ok bool) {
 	return b, true
 }
 
-// A palette contains the colors of a picture: text, secondary text, the bars of the first
-// client, and the bars of the others, which alternate.
+// A palette contains the colors of a picture. They are the colors of text, of secondary text, of the
+// first client's bars, and of the other bars, which use two colors in turn.
 type palette struct {
 	text, muted, first string
 	others             []string
 }
 
-// palettes are for light and dark pages. A picture has a transparent background.
+// palettes contains the colors for light and dark pages. The background of a picture is transparent.
 var palettes = map[string]palette{
 	"light": {"#1f2328", "#59636e", "#1a7f37", []string{"#818b98", "#b1bac4"}},
 	"dark":  {"#f0f6fc", "#9198a1", "#3fb950", []string{"#6e7681", "#484f58"}},
 }
 
-// Sizes in pixels.
+// These sizes are in pixels.
 const (
 	chartWidth = 760
-	chartLeft  = 165 // left end of the bars
-	chartMost  = 480 // the longest bar
-	chartTop   = 44  // of the first workload
+	chartLeft  = 165 // the left end of the bars
+	chartMost  = 480 // the length of the longest bar
+	chartTop   = 44  // the top of the first workload
 	barHeight  = 14
 	barStep    = 18
 	groupGap   = 30
 )
 
-// svg draws the chart. The result is deterministic.
+// svg returns the chart as an SVG picture. The output is deterministic.
 func (c chart) svg(p palette) []byte {
 	most := 0.0
 	for _, b := range c.workloads {
@@ -144,7 +145,7 @@ func (c chart) svg(p palette) []byte {
 	return out.Bytes()
 }
 
-// describe returns the content of the chart as text.
+// describe returns the content of the chart as text, for the picture's description.
 func (c chart) describe() string {
 	var all []string
 	for _, b := range c.workloads {
@@ -157,8 +158,8 @@ func (c chart) describe() string {
 	return "CPU for each call. " + strings.Join(all, "; ")
 }
 
-// draw writes bench-light.svg and bench-dark.svg, the pictures of the table in a Markdown
-// file, into a directory.
+// draw draws the table in a Markdown file. It writes the pictures bench-light.svg and bench-dark.svg
+// to a directory.
 func draw(markdown, dir string) error {
 	text, err := os.ReadFile(markdown)
 	if err != nil {

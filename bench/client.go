@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// contestants returns the named clients, all with the same job.
+// contestants returns the clients with the given names. All of them do the same job.
 func (b *bench) contestants(names []string, j job, disturb func(*receiver) error) (all []contestant) {
 	for _, name := range names {
 		j := j
@@ -29,12 +29,12 @@ func (b *bench) workloads() (chosen []workload) {
 	return chosen
 }
 
-// cost measures clients that make as many calls as possible.
+// cost measures the cost of a call when clients make as many calls as possible.
 func (b *bench) cost() error {
 	names := append(slices.Clone(b.clients), referenceNames...)
 	for _, w := range b.workloads() {
-		all, err := inTurns(b.times(5), b.contestants(names, job{
-			Large: w.Large, Batch: w.Batch, Patient: true, Duration: b.length(1500 * time.Millisecond),
+		all, err := inTurns(b.roundCount(5), b.contestants(names, job{
+			Large: w.Large, Batch: w.Batch, Patient: true, Duration: b.runTime(1500 * time.Millisecond),
 		}, nil)...)
 		if err != nil {
 			return err
@@ -42,22 +42,22 @@ func (b *bench) cost() error {
 		key := "/" + w.key()
 		b.table("Maximum rate, 8 producers, "+w.Name, all, cpuColumn,
 			column{"relative to the first", relativeCPU, "cpu" + key}, rateColumn,
-			column{"allocations per call", of(allocations, ratio), "allocs" + key},
-			column{"bytes allocated", of(func(s sample) float64 { return s.each(float64(s.AllocBytes)) }, fixed(0)), ""},
-			column{"bytes on the wire", of(func(s sample) float64 { return s.each(float64(s.Bytes)) }, fixed(0)), ""},
-			column{"connections", of(func(s sample) int64 { return s.Conns }, grouped), "connections" + key},
+			column{"allocations per call", medianOf(allocations, ratio), "allocs" + key},
+			column{"bytes allocated", medianOf(func(s sample) float64 { return s.each(float64(s.AllocBytes)) }, fixed(0)), ""},
+			column{"bytes on the wire", medianOf(func(s sample) float64 { return s.each(float64(s.Bytes)) }, fixed(0)), ""},
+			column{"connections", medianOf(func(s sample) int64 { return s.Conns }, grouped), "connections" + key},
 			memoryColumn, lostColumn)
 	}
 	return nil
 }
 
-// memory measures clients that make as many calls as possible with the default memory
-// budget, which they fill.
+// memory measures the memory of clients that make as many calls as possible. The clients have the
+// default memory budget and use all of it.
 func (b *bench) memory() error {
 	peaks := map[string][]int64{}
 	for _, w := range b.workloads() {
-		all, err := inTurns(b.times(5), b.contestants(b.clients, job{
-			Large: w.Large, Batch: w.Batch, Patient: true, Roomy: true, Duration: b.length(1500 * time.Millisecond),
+		all, err := inTurns(b.roundCount(5), b.contestants(b.clients, job{
+			Large: w.Large, Batch: w.Batch, Patient: true, Roomy: true, Duration: b.runTime(1500 * time.Millisecond),
 		}, nil)...)
 		if err != nil {
 			return err
@@ -73,21 +73,21 @@ func (b *bench) memory() error {
 	return nil
 }
 
-// forms measures the ways to write a call.
+// forms measures different ways to write a call.
 func (b *bench) forms() error {
-	all, err := inTurns(b.times(5), b.contestants(formNames, job{Batch: 640, Patient: true, Duration: b.length(1500 * time.Millisecond)}, nil)...)
+	all, err := inTurns(b.roundCount(5), b.contestants(formNames, job{Batch: 640, Patient: true, Duration: b.runTime(1500 * time.Millisecond)}, nil)...)
 	if err != nil {
 		return err
 	}
 	b.table("A Track of 8 properties, built for each call, in batches of 640", all, cpuColumn,
-		column{"relative to the first", relativeCPU, ""}, column{"allocations per call", of(allocations, fixed(2)), ""})
+		column{"relative to the first", relativeCPU, ""}, column{"allocations per call", medianOf(allocations, fixed(2)), ""})
 	return nil
 }
 
-// latency measures the duration of calls at a fixed rate.
+// latency measures how long a call takes when calls are made at a fixed rate.
 func (b *bench) latency() error {
 	rate := b.rates(50_000)[0]
-	all, err := inTurns(b.times(5), b.contestants(b.clients, job{Large: true, Batch: 100, Rate: rate, Duration: b.length(3 * time.Second)}, nil)...)
+	all, err := inTurns(b.roundCount(5), b.contestants(b.clients, job{Large: true, Batch: 100, Rate: rate, Duration: b.runTime(3 * time.Second)}, nil)...)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ const outageRate = 20_000
 
 // outages measures clients whose collector is unavailable for some time.
 func (b *bench) outages() error {
-	away := b.length(20 * time.Second)
+	away := b.runTime(20 * time.Second)
 	for _, kind := range []struct {
 		name, key string
 		begin     func(*receiver)
@@ -130,11 +130,11 @@ func (b *bench) outages() error {
 		memory := memoryColumn
 		memory.figure = kind.key + "/memory"
 		b.table(fmt.Sprintf("%v without a collector (%s), %d calls/s, L, batch 100", away, kind.name, outageRate), all, slices.Concat([]column{
-			{"calls", of(func(s sample) int64 { return s.Made }, made), kind.key + "/made"},
-			{"lost", of(func(s sample) int64 { return max(0, s.lost()) }, grouped), kind.key + "/lost"},
-			{"repeated", of(func(s sample) int64 { return max(0, -s.lost()) }, grouped), ""},
-			{"Close", of(func(s sample) time.Duration { return s.Close }, short), ""},
-			{"connections", of(func(s sample) int64 { return s.Conns }, grouped), ""},
+			{"calls", medianOf(func(s sample) int64 { return s.Made }, made), kind.key + "/made"},
+			{"lost", medianOf(func(s sample) int64 { return max(0, s.lost()) }, grouped), kind.key + "/lost"},
+			{"repeated", medianOf(func(s sample) int64 { return max(0, -s.lost()) }, grouped), ""},
+			{"Close", medianOf(func(s sample) time.Duration { return s.Close }, short), ""},
+			{"connections", medianOf(func(s sample) int64 { return s.Conns }, grouped), ""},
 			memory,
 		}, spreadColumns("call, ", func(s sample) spread { return s.Call }))...)
 	}

@@ -14,18 +14,18 @@ import (
 	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// A client is a measured library. Several goroutines can make calls.
+// A client is a library that is measured. Several goroutines can make calls with it.
 type client struct {
-	// producer returns the function that makes the i-th call of one goroutine.
+	// producer returns a function that makes the i-th call of one goroutine.
 	producer func(large bool) func(i int) error
 	close    func() error
-	// lost returns the number of calls that the library reports as lost, after close. It
-	// is nil if the library reports nothing.
+	// lost returns the number of calls that the library reports as lost. It is called after
+	// close. It is nil if the library does not report lost calls.
 	lost func() int64
 }
 
-// clients contains the libraries by their names in the tables. They use the settings that their
-// documentation recommends.
+// clients contains the libraries, keyed by their names in the tables. They use the settings that
+// their documentation recommends.
 var clients = map[string]func(job) (*client, error){
 	"ours":    newOurs,
 	"spool":   newSpool,
@@ -40,7 +40,7 @@ var clients = map[string]func(job) (*client, error){
 // clientNames are the clients that are measured by default, in the order of the tables.
 var clientNames = []string{"ours", "v3", "posthog"}
 
-// referenceNames are programs that do the least possible work for a call and send nothing.
+// referenceNames contains programs that do the least possible work for a call and send nothing.
 // Their cost shows the speed of the machine.
 var referenceNames = []string{"append", "copy"}
 
@@ -68,7 +68,7 @@ func newOurs(j job) (*client, error) {
 	})
 }
 
-// newSpool is ours with a spool.
+// newSpool returns this repository's client with a spool.
 func newSpool(j job) (*client, error) {
 	dir, err := os.MkdirTemp("", "bench-spool-")
 	if err != nil {
@@ -84,7 +84,7 @@ func newSpool(j job) (*client, error) {
 	return c, nil
 }
 
-// open opens this repository's client. producer returns the function that makes its calls.
+// open opens this repository's client. producer returns a function that makes calls with it.
 func open(config analytics.Config, producer func(c *analytics.Client, large bool) func(i int) error) (*client, error) {
 	c, err := analytics.NewWithConfig("bench-write-key", config)
 	if err != nil {
@@ -124,8 +124,8 @@ func newV3(j job) (*client, error) {
 	}, nil
 }
 
-// newCompat opens the API of version 3 on this repository's client. A producer waits while
-// the client is full; version 3 itself is never full.
+// newCompat returns this repository's client with the API of version 3. If the client is full, a
+// producer waits, because version 3 itself is never full.
 func newCompat(j job) (*client, error) {
 	c, err := compat.NewWithConfig("bench-write-key", compat.Config{Endpoint: j.Endpoint, BatchSize: j.Batch, Logger: silent{}})
 	if err != nil {
@@ -163,7 +163,7 @@ func newPosthog(j job) (*client, error) {
 			}
 			return func(i int) error {
 				err := c.Enqueue(captures[i%variety])
-				for j.Patient && errors.Is(err, posthog.ErrQueueFull) { // as its documentation recommends
+				for j.Patient && errors.Is(err, posthog.ErrQueueFull) { // its documentation recommends to retry
 					time.Sleep(time.Millisecond)
 					err = c.Enqueue(captures[i%variety])
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A cluster contains the flags of the measurement cluster.
+// A cluster contains the flags for the measurement of a cluster.
 type cluster struct {
 	servers, collectors, names, sources int
 	deliver                             bool
@@ -24,10 +24,10 @@ type cluster struct {
 // A node is a NATS server.
 type node struct {
 	*harness.Process
-	client, routes, monitor string // addresses
+	client, routes, monitor string // host and port of each service
 }
 
-// onCluster measures collectors on NATS servers that sync each message.
+// onCluster measures collectors that use NATS servers. The servers sync each message.
 func (b *bench) onCluster() error {
 	nodes, err := b.startNodes()
 	defer func() {
@@ -76,7 +76,7 @@ func (b *bench) onCluster() error {
 	return b.compareCluster(nodes, collectors)
 }
 
-// compareCluster sends calls, and prints their cost.
+// compareCluster sends calls to the collectors and prints the cost of a call.
 func (b *bench) compareCluster(nodes []*node, collectors []*harness.Collector) error {
 	groups := make([][]*harness.Process, 2)
 	for _, n := range nodes {
@@ -134,7 +134,7 @@ func (b *bench) compareCluster(nodes []*node, collectors []*harness.Collector) e
 	return nil
 }
 
-// sendAll sends to all collectors at the same time, and returns the number of accepted
+// sendAll sends calls to all collectors at the same time. It returns the number of accepted
 // calls.
 func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error) {
 	var mu sync.Mutex // guards sent and err
@@ -145,7 +145,7 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 			l.Run, l.WriteKey = byte(i), fmt.Sprint("load", source)
 			l.Rate = b.rates(0)[0]
 			sending.Go(func() {
-				n, failed := b.sendFor(l, b.length(5*time.Second))
+				n, failed := b.sendFor(l, b.runTime(5*time.Second))
 				mu.Lock()
 				defer mu.Unlock()
 				sent, err = sent+n, errors.Join(err, failed)
@@ -159,8 +159,8 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 	return sent, err
 }
 
-// startNodes builds nats-server, of the version that the collector embeds, and starts the
-// servers of a cluster.
+// startNodes starts the servers of a cluster. It first builds nats-server in the version that the
+// collector embeds.
 func (b *bench) startNodes() (nodes []*node, err error) {
 	if b.cluster.servers == 0 {
 		return nil, nil
@@ -211,7 +211,7 @@ func usages(groups [][]*harness.Process) ([]harness.Usage, error) {
 	return sums, nil
 }
 
-// messages returns the number of messages that were stored in each stream.
+// messages returns the number of messages that have been stored in each stream.
 func messages(nodes []*node) (map[string]uint64, error) {
 	stored := map[string]uint64{}
 	for _, n := range nodes {
@@ -236,7 +236,7 @@ func messages(nodes []*node) (map[string]uint64, error) {
 		for _, account := range server.Accounts {
 			for _, s := range account.Streams {
 				_, kind, _ := strings.Cut(s.Name, "-")
-				stored[kind] = max(stored[kind], s.State.Last) // all servers have the same stream
+				stored[kind] = max(stored[kind], s.State.Last) // all servers report the same stream
 			}
 		}
 	}

@@ -16,17 +16,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A callShape describes the requests to a collector.
+// A callShape describes the requests that are sent to a collector.
 type callShape struct {
 	senders, batch, size int
-	noise                bool // calls that do not compress
+	noise                bool // the calls do not compress
 }
 
 func (c callShape) load(url string) *harness.Load {
 	return &harness.Load{URLs: []string{url}, WriteKey: "load", Senders: c.senders, Batch: c.batch, CallSize: c.size, Noise: c.noise}
 }
 
-// secret signs deliveries.
+// secret is the key for the signatures of deliveries.
 const secret = "s3cret"
 
 // hook returns the configuration of a destination.
@@ -34,8 +34,8 @@ func hook(name, url string) string {
 	return fmt.Sprintf("- {name: %s, sharedSecret: %s, webhooks: [{url: '%s'}]}\n", name, secret, url)
 }
 
-// collector starts a collector with the rest of a configuration. If again is set, it uses the
-// data directory of the previous collector, otherwise an empty one.
+// collector starts a collector. config is the end of its configuration. If again is set, the
+// collector uses the data directory of the previous collector, and otherwise an empty one.
 func (b *bench) collector(config string, again bool) (*harness.Collector, error) {
 	data := filepath.Join(b.dir, "data")
 	if !again {
@@ -46,7 +46,7 @@ func (b *bench) collector(config string, again bool) (*harness.Collector, error)
 	return b.serve("data: " + data + "\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n" + config)
 }
 
-// serve starts a collector, which it builds the first time.
+// serve starts a collector. The first call builds the program.
 func (b *bench) serve(config string) (*harness.Collector, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
@@ -65,8 +65,8 @@ func (b *bench) serve(config string) (*harness.Collector, error) {
 	return harness.Serve(b.binary, file, address, nil)
 }
 
-// observe measures a process while do runs, and writes a profile of a collector if there
-// is a directory for it. do returns the number of calls.
+// observe measures a process during the function do. If there is a directory for profiles, observe also
+// writes a profile of the collector. do returns the number of calls.
 func (b *bench) observe(p *harness.Process, url string, d time.Duration, do func() (calls int64, err error)) (s sample, err error) {
 	before, err := p.Usage()
 	if err != nil {
@@ -111,7 +111,7 @@ func download(url, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// sendFor sends calls for a duration, and returns the number of accepted calls.
+// sendFor sends calls for the duration d and returns the number of accepted calls.
 func (b *bench) sendFor(l *harness.Load, d time.Duration) (int64, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, d)
 	defer cancel()
@@ -153,7 +153,7 @@ func (b *bench) awaitDelivered(c *harness.Collector) error {
 }
 
 func (b *bench) ingest() error {
-	d := b.length(5 * time.Second)
+	d := b.runTime(5 * time.Second)
 	send := func(p *harness.Process, url, profiled string) (sample, error) {
 		defer p.Kill()
 		return b.observe(p, profiled, d, func() (int64, error) { return b.sendFor(b.calls.load(url), d) })
@@ -167,7 +167,7 @@ func (b *bench) ingest() error {
 			return send(c.Process, c.URL, c.URL)
 		}
 	}
-	all, err := inTurns(b.times(3), contestant{"bare handler", func() (sample, error) {
+	all, err := inTurns(b.roundCount(3), contestant{"bare handler", func() (sample, error) {
 		p, url, err := startRelay()
 		if err != nil {
 			return sample{}, err
@@ -184,8 +184,8 @@ func (b *bench) ingest() error {
 
 func (b *bench) deliver() error {
 	const concurrency = 64
-	d := b.length(5 * time.Second)
-	all, err := inTurns(b.times(3),
+	d := b.runTime(5 * time.Second)
+	all, err := inTurns(b.roundCount(3),
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
@@ -200,7 +200,7 @@ func (b *bench) deliver() error {
 	return nil
 }
 
-// deliverBacklog fills the queue of a paused destination, and resumes it.
+// deliverBacklog fills the queue of a paused destination, and then resumes the destination.
 func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
@@ -223,7 +223,7 @@ func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err 
 	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/resume", nil, nil); err != nil {
 		return s, err
 	}
-	if err := wait(b.ctx, d/5); err != nil { // warm up
+	if err := wait(b.ctx, d/5); err != nil { // warm up before the measurement
 		return s, err
 	}
 	before, err := b.readLedger(c, "")
@@ -242,22 +242,22 @@ func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err 
 	})
 }
 
-// A quietRun sends calls at a rate far below the limit.
+// A quietRun is a measurement at a rate far below the maximum.
 type quietRun struct {
 	rate, senders, batch int
-	relay                bool   // measure a minimal relay, not a collector
+	relay                bool   // measure a minimal relay instead of a collector
 	failing              bool   // add a second destination that fails
-	status               int    // its response status; 0: it never responds
-	backlog              int    // pending calls of the second destination
+	status               int    // the response status of the second destination; 0 means no response
+	backlog              int    // number of pending calls of the second destination
 	other                string // URL of the second destination
 }
 
 func (b *bench) dead() error {
-	d, backlog := b.length(8*time.Second), b.many(b.backlog)
+	d, backlog := b.runTime(8*time.Second), b.callCount(b.backlog)
 	run := quietRun{rate: b.rates(300)[0], senders: 2, batch: 5}
 	other := run
 	other.failing, other.status, other.backlog = true, b.failing, backlog
-	all, err := inTurns(b.times(2), b.contestant("alone", run, d), b.contestant("while another destination fails", other, d))
+	all, err := inTurns(b.roundCount(2), b.contestant("alone", run, d), b.contestant("while another destination fails", other, d))
 	if err != nil {
 		return err
 	}
@@ -270,9 +270,9 @@ func (b *bench) dead() error {
 }
 
 func (b *bench) quiet() error {
-	d := b.length(10 * time.Second)
+	d := b.runTime(10 * time.Second)
 	for _, rate := range b.rates(30, 100, 500) {
-		all, err := inTurns(b.times(3),
+		all, err := inTurns(b.roundCount(3),
 			b.contestant("bare relay", quietRun{rate: rate, senders: 4, batch: 1, relay: true}, d),
 			b.contestant("collector", quietRun{rate: rate, senders: 4, batch: 1}, d),
 			b.contestant("… while another destination hangs", quietRun{rate: rate, senders: 4, batch: 1, failing: true}, d))
@@ -281,11 +281,11 @@ func (b *bench) quiet() error {
 		}
 		get := func(s sample) spread { return s.Response }
 		b.table(fmt.Sprintf("Single calls at %d/s", rate), all, append(append([]column{cpuColumn,
-			{"writes per call", of(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
-			{"kB to disk", of(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
+			{"writes per call", medianOf(func(s sample) float64 { return s.each(float64(s.Writes)) }, fixed(1)), ""},
+			{"kB to disk", medianOf(func(s sample) float64 { return s.each(float64(s.Written)) / 1e3 }, fixed(1)), ""},
 		}, spreadColumns("response, ", get)[:2]...), spreadColumns("then delivery, ", func(s sample) spread { return s.Arrival })[:2]...)...)
 		if rate == 30 {
-			p50 := of(func(s sample) time.Duration { return s.Arrival.P50 }, short)
+			p50 := medianOf(func(s sample) time.Duration { return s.Arrival.P50 }, short)
 			b.measured["compare/delay/collector"], b.measured["compare/isolation/collector"] = p50(all[1].samples, nil), p50(all[2].samples, nil)
 		}
 	}
@@ -296,7 +296,7 @@ func (b *bench) contestant(name string, run quietRun, d time.Duration) contestan
 	return contestant{name, func() (sample, error) { return b.runQuiet(run, d) }}
 }
 
-// runQuiet starts a program, fills the backlog, and measures it at a rate.
+// runQuiet starts a program, creates the backlog, and measures the program at a fixed rate.
 func (b *bench) runQuiet(run quietRun, d time.Duration) (s sample, err error) {
 	r := harness.NewReceiver()
 	defer r.Close()
@@ -326,7 +326,7 @@ func (b *bench) runQuiet(run quietRun, d time.Duration) (s sample, err error) {
 			return s, err
 		}
 	}
-	if _, err := b.sendQuiet(run, 1, url, r, min(d, 2*time.Second)); err != nil { // open connections; the failing one is detected
+	if _, err := b.sendQuiet(run, 1, url, r, min(d, 2*time.Second)); err != nil { // open the connections, and let the collector detect the failing destination
 		return s, err
 	}
 	var calls *harness.Load
@@ -345,7 +345,7 @@ func (b *bench) runQuiet(run quietRun, d time.Duration) (s sample, err error) {
 	for c := range calls.All {
 		at := r.At(c.ID)
 		response = append(response, c.Answered.Sub(c.Begun))
-		arrival = append(arrival, max(0, at.Sub(c.Answered))) // it can arrive before the response
+		arrival = append(arrival, max(0, at.Sub(c.Answered))) // a call can arrive before the response
 		delivery = append(delivery, at.Sub(c.Begun))
 	}
 	s.Response, s.Arrival, s.Delivery = spreadOf(response), spreadOf(arrival), spreadOf(delivery)
@@ -356,7 +356,7 @@ func (b *bench) startQuiet(run quietRun, r *harness.Receiver) (*harness.Process,
 	if run.relay {
 		return startRelay(r.URL, filepath.Join(b.dir, "relayed"))
 	}
-	r.Config.Handler = webhook.Handler(secret, r) // before the first request
+	r.Config.Handler = webhook.Handler(secret, r) // set before the first request
 	config := fmt.Sprintf("destinations:\n- {name: hook, sources: [web], sharedSecret: %s, webhooks: [{url: '%s'}]}\n", secret, r.URL)
 	if run.other != "" {
 		config += hook("failing", run.other)
@@ -368,7 +368,7 @@ func (b *bench) startQuiet(run quietRun, r *harness.Receiver) (*harness.Process,
 	return c.Process, c.URL, nil
 }
 
-// sendQuiet sends calls at a rate, and waits until they have arrived.
+// sendQuiet sends calls at a fixed rate and waits until they have arrived.
 func (b *bench) sendQuiet(run quietRun, id byte, url string, r *harness.Receiver, d time.Duration) (*harness.Load, error) {
 	calls := callShape{senders: run.senders, batch: run.batch, size: b.calls.size}.load(url)
 	calls.Rate, calls.Run = run.rate, id
@@ -387,9 +387,9 @@ func (b *bench) sendQuiet(run quietRun, id byte, url string, r *harness.Receiver
 }
 
 func (b *bench) single() error {
-	d := b.length(10 * time.Second)
+	d := b.runTime(10 * time.Second)
 	shape := callShape{senders: max(32, b.calls.senders), batch: 1, size: b.calls.size}
-	all, err := inTurns(b.times(3), contestant{"collector", func() (s sample, err error) {
+	all, err := inTurns(b.roundCount(3), contestant{"collector", func() (s sample, err error) {
 		r := harness.NewReceiver()
 		defer r.Close()
 		p, url, err := b.startQuiet(quietRun{}, r)
@@ -415,10 +415,10 @@ func (b *bench) single() error {
 	return nil
 }
 
-// A state describes the calls in a data directory.
+// A state describes the calls that a data directory contains.
 type state struct {
 	calls     int
-	delivered bool // otherwise pending
+	delivered bool // the calls are delivered; otherwise they are pending
 }
 
 func (s state) String() string {
@@ -433,16 +433,16 @@ func (s state) String() string {
 
 func (b *bench) start() error {
 	var all []runs
-	for _, s := range []state{{}, {b.many(b.pending), false}, {b.many(b.delivered), true}} {
-		r, err := b.restart(s, b.times(5), false)
+	for _, s := range []state{{}, {b.callCount(b.pending), false}, {b.callCount(b.delivered), true}} {
+		r, err := b.restart(s, b.roundCount(5), false)
 		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	ready := column{"time to ready", of(func(s sample) time.Duration { return s.Wall }, short), ""}
-	cpu := column{"CPU", of(func(s sample) time.Duration { return s.CPU }, short), ""}
-	idle := column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}
+	ready := column{"time to ready", medianOf(func(s sample) time.Duration { return s.Wall }, short), ""}
+	cpu := column{"CPU", medianOf(func(s sample) time.Duration { return s.CPU }, short), ""}
+	idle := column{"idle RSS", medianOf(func(s sample) int64 { return s.RSS }, megabytes), ""}
 	b.table("Collector startup after kill -9", all, ready, cpu, idle, memoryColumn)
 	b.measured["load/start-empty"], b.measured["load/start-million"] = ready.cell(all[0].samples, nil), ready.cell(all[1].samples, nil)
 	b.measured["idle-memory"], b.measured["compare/memory/collector"] = idle.cell(all[0].samples, nil), idle.cell(all[0].samples, nil)
@@ -453,20 +453,20 @@ func (b *bench) start() error {
 
 func (b *bench) verify() error {
 	var all []runs
-	for _, s := range []state{{b.many(b.pending), false}, {b.many(b.delivered), true}} {
-		r, err := b.restart(s, b.times(1), true)
+	for _, s := range []state{{b.callCount(b.pending), false}, {b.callCount(b.delivered), true}} {
+		r, err := b.restart(s, b.roundCount(1), true)
 		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	b.table("Verification of the ledger", all, column{"duration", of(func(s sample) time.Duration { return s.Wall }, short), ""},
-		column{"idle RSS", of(func(s sample) int64 { return s.RSS }, megabytes), ""}, memoryColumn)
+	b.table("Verification of the ledger", all, column{"duration", medianOf(func(s sample) time.Duration { return s.Wall }, short), ""},
+		column{"idle RSS", medianOf(func(s sample) int64 { return s.RSS }, megabytes), ""}, memoryColumn)
 	return nil
 }
 
-// restart fills a data directory, and restarts the collector in each round. It measures
-// the start, or the verification of the ledger.
+// restart fills a data directory and restarts the collector in each round. It measures the start.
+// If verify is set, it measures the verification of the ledger instead.
 func (b *bench) restart(st state, rounds int, verify bool) (all runs, err error) {
 	all.name = st.String()
 	r, err := newReceiver()
@@ -514,7 +514,7 @@ func (b *bench) restart(st state, rounds int, verify bool) (all runs, err error)
 	return all, nil
 }
 
-// rest measures a started collector after five idle seconds.
+// rest measures a collector that has been idle for five seconds after its start.
 func (b *bench) rest(c *harness.Collector) (s sample, err error) {
 	if err := wait(b.ctx, 5*time.Second); err != nil {
 		return s, err
@@ -524,7 +524,7 @@ func (b *bench) rest(c *harness.Collector) (s sample, err error) {
 	return s, err
 }
 
-// prove verifies the ledger.
+// prove measures the verification of the ledger.
 func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
 	if err := c.ResetPeakRSS(); err != nil {
 		return err
@@ -543,10 +543,10 @@ func (b *bench) prove(c *harness.Collector, st state, s *sample) error {
 	return err
 }
 
-// churn prints the memory and the disk space of a collector that delivers calls as they
-// arrive.
+// churn measures the memory and the disk space of a collector that delivers calls as soon as
+// they arrive.
 func (b *bench) churn() error {
-	d := b.length(30 * time.Minute)
+	d := b.runTime(30 * time.Minute)
 	r, err := newReceiver()
 	if err != nil {
 		return err
@@ -597,7 +597,7 @@ func (b *bench) churn() error {
 	}
 }
 
-// sizeOf returns the total size of the files in a directory. Files may disappear.
+// sizeOf returns the total size of the files in a directory. Files may be removed meanwhile.
 func sizeOf(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		var info fs.FileInfo

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A job is the task of a driver: a process that makes calls with one client.
+// A job is the task of a driver, which is a process that makes calls with one client.
 type job struct {
 	Client    string
 	Endpoint  string
@@ -21,30 +21,30 @@ type job struct {
 	Patient   bool
 	Roomy     bool
 	Gzip      bool
-	Spool     string        // the directory of a spool; set by the client "spool"
-	Producers int           // 8 by default
-	Rate      int           // calls per second of all producers; 0 for as many as the client accepts
-	Duration  time.Duration // of the calls
-	Profile   string        // a prefix for the files of profiles, if any
+	Spool     string        // the directory for the client "spool"
+	Producers int           // number of goroutines that make calls; defaults to 8
+	Rate      int           // calls per second of all producers together; 0 means as many as the client accepts
+	Duration  time.Duration // the time during which calls are made
+	Profile   string        // the prefix of file names for profiles; empty for no profiles
 }
 
-// A result is the measurement of a process.
+// A result contains the measurements of a process.
 type result struct {
-	Made   int64 // calls
-	Failed int64 // calls that returned an error
-	Lost   int64 // calls that the client reports as lost; -1 if it reports nothing
+	Made   int64 // number of calls
+	Failed int64 // number of calls that returned an error
+	Lost   int64 // number of calls that the client reports as lost; -1 if it does not report them
 
-	CPU   time.Duration // user and system; of a driver from the first call to the end of Close
+	CPU   time.Duration // user and system time, for a driver from the first call to the end of Close
 	Wall  time.Duration
-	Close time.Duration // duration of Close
+	Close time.Duration // the duration of Close
 
 	Mallocs, AllocBytes uint64
-	PeakRSS             int64 // bytes
+	PeakRSS             int64 // memory in bytes
 
-	Call spread // of one call, if Rate is set
+	Call spread // the duration of a call; measured only if Rate is set
 }
 
-// runDriver does a job, which is JSON, and prints its result.
+// runDriver does the job in text, which is JSON, and prints the result.
 func runDriver(text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -106,7 +106,7 @@ func (j job) measure(c *client) (result, error) {
 	}
 	group.Wait()
 	closing := time.Now()
-	_ = c.close() // lost calls are counted below
+	_ = c.close() // the lost calls are counted below
 	r.Wall, r.Close = time.Since(start), time.Since(closing)
 	after, peak, err := usage()
 	r.CPU, r.PeakRSS = after-before, peak
@@ -124,7 +124,7 @@ func (j job) measure(c *client) (result, error) {
 	return r, err
 }
 
-// flood makes calls until the deadline, and at least 64. It reads the clock every 64 calls.
+// flood makes calls until the deadline, but at least 64. It reads the clock after every 64 calls.
 func flood(call func(int), deadline time.Time) (made int64) {
 	for {
 		for range 64 {
@@ -137,8 +137,8 @@ func flood(call func(int), deadline time.Time) (made int64) {
 	}
 }
 
-// pace makes rate calls per second until the deadline and measures the duration of each.
-// It catches up after a slow call.
+// pace makes rate calls per second until the deadline and measures the duration of each call. After
+// a slow call it makes calls faster to keep the average rate.
 func pace(call func(int), start, deadline time.Time, rate int) (made int64, taken []time.Duration) {
 	taken = make([]time.Duration, 0, int(deadline.Sub(start).Seconds()*float64(rate))+rate)
 	for {
@@ -155,7 +155,7 @@ func pace(call func(int), start, deadline time.Time, rate int) (made int64, take
 	}
 }
 
-// startProfile starts the profiles, if the job has any; stop ends them.
+// startProfile starts to write profiles if the job requires them. stop finishes them.
 func (j job) startProfile() (stop func() error, err error) {
 	if j.Profile == "" {
 		return func() error { return nil }, nil

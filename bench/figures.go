@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// figures is the content of figures.json, the only source of the figures in the
-// documents.
+// figures is the content of figures.json. All performance figures in the documents come from this
+// file.
 type figures struct {
-	// How describes the measurements, by name.
+	// How contains descriptions of the measurements, keyed by name.
 	How map[string]string `json:"how"`
-	// Figures are the measured values, by name.
+	// Figures contains the measured values, keyed by name.
 	Figures map[string]figure `json:"figures"`
-	// Blocks are parts of documents, as lines of Markdown by name. {NAME} stands
-	// for a figure.
+	// Blocks contains parts of documents, keyed by name. A block is a list of Markdown lines, in
+	// which {NAME} stands for a figure.
 	Blocks map[string][]string `json:"blocks"`
 }
 
 type figure struct {
 	Value string `json:"value"`
 	Unit  string `json:"unit,omitempty"`
-	Date  string `json:"date"` // of the measurement, as 2006-01-02; a month if the day is unknown
-	How   string `json:"how"`  // a name in figures.How
+	Date  string `json:"date"` // the day of the measurement as 2006-01-02, or only the month
+	How   string `json:"how"`  // a key of figures.How
 }
 
 func (f figure) String() string { return strings.TrimSpace(f.Value + " " + f.Unit) }
@@ -66,7 +66,7 @@ var (
 	marked      = regexp.MustCompile(`(?s)(<!-- figures:(\S+) -->)(.*?)(<!-- /figures -->)`)
 )
 
-// block returns the Markdown of a block, or of a figure of that name.
+// block returns the Markdown of the block with a name, or of the figure with that name.
 func (f figures) block(name string) (string, error) {
 	lines, ok := f.Blocks[name]
 	if !ok {
@@ -87,7 +87,7 @@ func (f figures) block(name string) (string, error) {
 	return "\n" + text + "\n", missing
 }
 
-// render returns the document with the current figures between its markers:
+// render returns the document with the current figures. It replaces the text between markers:
 //
 //	<!-- figures:NAME -->…<!-- /figures -->
 func (f figures) render(document string) (string, error) {
@@ -103,13 +103,13 @@ func (f figures) render(document string) (string, error) {
 	return rendered, failed
 }
 
-// figureDocuments returns the documents below root that can have figures.
+// figureDocuments returns the documents below root that can contain figures.
 func figureDocuments(root string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	return append(files, filepath.Join(root, "README.md")), err
 }
 
-// renderAll writes the figures of bench/figures.json into the documents below root.
+// renderAll writes the figures of bench/figures.json to the documents below root.
 func renderAll(root string) error {
 	f, err := readFigures(filepath.Join(root, "bench", "figures.json"))
 	if err != nil {
@@ -138,8 +138,8 @@ func renderAll(root string) error {
 	return nil
 }
 
-// update replaces the figures that a run has measured. It ignores measurements that the
-// documents do not use.
+// update replaces figures by new measurements. It ignores measurements that the documents do not
+// use.
 func (f figures) update(measured map[string]string, now time.Time) {
 	for name, text := range measured {
 		v, ok := f.Figures[name]

@@ -10,8 +10,8 @@ import (
 
 //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package main -o events.go plan.yaml
 
-// The ways to write a call, each measured as its own client: the same Track of 8 properties,
-// built for each call.
+// forms contains the ways to write a call. Each function makes the same Track call with 8
+// properties and builds a new message for it.
 var (
 	formNames = []string{"map", "attributes", "generated"}
 	forms     = map[string]func(*analytics.Client, *order) error{"map": byMap, "attributes": byAttributes, "generated": generated}
@@ -28,7 +28,7 @@ func init() {
 	}
 }
 
-// An order contains the values of a call.
+// An order contains the values for a call.
 type order struct {
 	user, id, currency, coupon, shipping, warehouse string
 	total                                           float64

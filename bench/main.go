@@ -1,11 +1,10 @@
-// Command bench measures the client and the collector. It is the source of the figures in
-// the documents.
+// Command bench measures the client and the collector. The figures in the documents come from it.
 //
 //	bench [flags] [MEASUREMENT...]
 //
-// A measurement compares programs in one run, so that the ratios hold on any machine. Each
-// program has its own process; the programs take turns, and tables contain medians. Every
-// call is counted at the receiver.
+// A measurement compares programs in one run, so that the ratios are valid on any machine. Each
+// program has its own process. The programs take turns, and tables contain medians. The receiver
+// counts every call.
 package main
 
 import (
@@ -24,24 +23,24 @@ import (
 // A bench contains the flags and the results of a run.
 type bench struct {
 	quick    bool
-	rounds   int           // 0: the default of the measurement
-	duration time.Duration // of one run; 0: the default of the measurement
-	rate     []int         // calls per second; empty: the default of the measurement
+	rounds   int           // 0 means the default of the measurement
+	duration time.Duration // the duration of one run; 0 means the default of the measurement
+	rate     []int         // calls per second; if empty, the default of the measurement
 	profile  string
 
 	clients  []string
-	workload string // measure only workloads whose names contain this
+	workload string // if set, only workloads whose names contain it are measured
 
 	dir, binary string
 	calls       callShape
 	pending     int
 	delivered   int
 	backlog     int
-	failing     int // the status of a failing destination; 0: it never responds
+	failing     int // the response status of a failing destination; 0 means no response
 	cluster     cluster
 
 	ctx      context.Context
-	measured map[string]string // figures by their names in figures.json
+	measured map[string]string // figures, keyed by their names in figures.json
 }
 
 var measurements = []struct {
@@ -127,8 +126,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// run runs the measurements with the given names or groups. If file is not empty, run updates
-// the figures in it.
+// run runs the measurements or groups with the given names. If file is not empty, run updates
+// the figures in that file.
 func (b *bench) run(names []string, file string) (err error) {
 	for _, name := range b.clients {
 		if clients[name] == nil {
@@ -169,8 +168,8 @@ func (b *bench) run(names []string, file string) (err error) {
 	return f.write(file)
 }
 
-// times returns the number of rounds: usual, unless flags change it.
-func (b *bench) times(usual int) int {
+// roundCount returns the number of rounds. usual applies unless a flag changes it.
+func (b *bench) roundCount(usual int) int {
 	switch {
 	case b.rounds > 0:
 		return b.rounds
@@ -180,8 +179,8 @@ func (b *bench) times(usual int) int {
 	return usual
 }
 
-// length returns the duration of a run: usual, unless flags change it.
-func (b *bench) length(usual time.Duration) time.Duration {
+// runTime returns the duration of a run. usual applies unless a flag changes it.
+func (b *bench) runTime(usual time.Duration) time.Duration {
 	switch {
 	case b.duration > 0:
 		return b.duration
@@ -191,15 +190,15 @@ func (b *bench) length(usual time.Duration) time.Duration {
 	return usual
 }
 
-// many returns the number of calls: usual, or a tenth of it with -quick.
-func (b *bench) many(usual int) int {
+// callCount returns the number of calls. With -quick, it is a tenth of usual.
+func (b *bench) callCount(usual int) int {
 	if b.quick {
 		return usual / 10
 	}
 	return usual
 }
 
-// rates returns the rates of the flag -rate, or usual.
+// rates returns the rates of the flag -rate. Without the flag, it returns usual.
 func (b *bench) rates(usual ...int) []int {
 	if len(b.rate) > 0 {
 		return b.rate

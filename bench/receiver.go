@@ -13,23 +13,23 @@ import (
 	"sync/atomic"
 )
 
-// A tally counts the data that a receiver read.
+// A tally contains the amounts of data that a receiver has read.
 type tally struct {
-	Calls    int64 // in requests that received a response
-	Requests int64 // requests that received a response
-	Bytes    int64 // including headers
-	Conns    int64 // accepted
+	Calls    int64 // number of calls in requests that received a response
+	Requests int64 // number of requests that received a response
+	Bytes    int64 // bytes, including headers
+	Conns    int64 // number of accepted connections
 }
 
 // A receiver reads requests, counts their calls and responds with 200. It implements only
-// the part of HTTP that it needs, because it shares the processors with the programs that
-// are measured.
+// the necessary part of HTTP, because it runs on the same processors as the programs that are
+// measured.
 type receiver struct {
 	addr string
 
 	calls, requests, bytes, conns atomic.Int64
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	listener net.Listener
 	open     map[net.Conn]bool
 	up       chan struct{} // closed while the receiver responds to requests
@@ -46,7 +46,7 @@ func (c *receiver) tally() tally {
 	return tally{c.calls.Load(), c.requests.Load(), c.bytes.Load(), c.conns.Load()}
 }
 
-// serve ends an outage: it closes hanging connections and responds to new ones.
+// serve makes the receiver respond to new connections. It closes connections that were hanging.
 func (c *receiver) serve() error {
 	c.refuse()
 	listener, err := net.Listen("tcp", c.addr)
@@ -63,7 +63,7 @@ func (c *receiver) serve() error {
 	return nil
 }
 
-// refuse stops listening and closes all connections.
+// refuse makes the receiver refuse connections. It closes all open connections.
 func (c *receiver) refuse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *receiver) refuse() {
 	}
 }
 
-// hang reads further requests without responding.
+// hang makes the receiver read requests without responding.
 func (c *receiver) hang() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *receiver) respond(conn net.Conn) {
 		select {
 		case <-up:
 		default:
-			_, _ = in.Peek(1) // until the client, or refuse, closes the connection
+			_, _ = in.Peek(1) // wait until the client or refuse closes the connection
 			return
 		}
 		c.calls.Add(calls)
@@ -130,7 +130,7 @@ func (c *receiver) respond(conn net.Conn) {
 
 var errRequest = errors.New("request without Content-Length")
 
-// read reads one request and returns the number of its calls.
+// read reads one request and returns the number of calls in it.
 func (c *receiver) read(in *bufio.Reader) (calls int64, err error) {
 	length, zipped := -1, false
 	for {

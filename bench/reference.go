@@ -10,10 +10,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// batchRoom is the size of the references' buffers: a large batch.
+// batchRoom is the buffer size of the reference programs. It is enough for a large batch.
 const batchRoom = 400 << 10
 
-// newAppender returns a reference that appends each call to a batch as JSON. It does not
+// newAppender returns a reference that appends each call as JSON to a batch. It does not
 // validate or escape strings, sort keys, or generate IDs and times.
 func newAppender(job) (*client, error) {
 	return reference(func(large bool) func(int) error {
@@ -55,7 +55,7 @@ func reference(producer func(large bool) func(int) error) *client {
 	return &client{producer: producer, close: func() error { return nil }, lost: func() int64 { return 0 }}
 }
 
-// rest has an ID and a time of the same length as the calls of the clients.
+// rest is the end of a call. Its ID and time have the same length as in the clients' calls.
 const rest = `"messageId":"01990f0a-5c1e-7c11-b6b1-2c4e0f3d9a55","timestamp":"2026-11-22T18:00:00.000Z","type":"track"},`
 
 func appendTrack(dst []byte, t *analytics.Track) []byte {
@@ -102,8 +102,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(append(dst, s...), '"')
 }
 
-// newPoster returns a reference client. Each of its calls posts the same payload, the size of
-// a webhook delivery, and waits for the response.
+// newPoster returns a reference client. Each call sends the same payload in a POST request and waits
+// for the response. The payload is as large as a webhook delivery.
 func newPoster(j job) (*client, error) {
 	payload := `{"version":1,"type":"track","userId":"user-12345","event":"` + largeEvent + `","properties":{"revenue":129.9` +
 		strings.Repeat(`,"property":"value 7919 of 12"`, 18) + `},"timestamp":"2026-01-02T03:04:05.678Z"}`

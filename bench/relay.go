@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// startRelay starts a relay, and waits until it listens. Its arguments are the URL of a
-// webhook and a file, or nothing.
+// startRelay starts a relay and waits until it listens. args are the URL of a webhook and the path of
+// a file, or empty.
 func startRelay(args ...string) (p *harness.Process, url string, err error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
@@ -36,7 +36,7 @@ func startRelay(args ...string) (p *harness.Process, url string, err error) {
 	}
 }
 
-// runRelay serves on an address.
+// runRelay runs a relay that listens on an address.
 func runRelay(args []string) (err error) {
 	l := &relay{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: webhook.Timeout}}
 	if len(args) == 3 {
@@ -49,8 +49,8 @@ func runRelay(args []string) (err error) {
 	return server.ListenAndServe()
 }
 
-// A relay does the least possible work of a collector: it writes each request to a file,
-// syncs, responds, and posts the request to a webhook. Without a file it discards requests.
+// A relay does only the minimum work of a collector: it writes each request to a file, syncs the
+// file, responds, and posts the request to a webhook. Without a file it discards requests.
 type relay struct {
 	to     string
 	client *http.Client

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A sample is one run of one contestant.
+// A sample contains the measurements of one run of a contestant.
 type sample struct {
 	result
 	tally
-	RSS             int64  // bytes, at the end
-	Writes, Written int64  // system calls; bytes to a disk
-	Response        spread // from the request to its response
-	Arrival         spread // from the response to the receiver
-	Delivery        spread // from the request to the receiver
+	RSS             int64  // memory at the end, in bytes
+	Writes, Written int64  // number of write system calls, and bytes written to a disk
+	Response        spread // time from a request to its response
+	Arrival         spread // time from a response to the arrival at the receiver
+	Delivery        spread // time from a request to the arrival at the receiver
 }
 
 // lost returns the number of calls that did not reach the receiver.
@@ -27,7 +27,7 @@ func (s sample) lost() int64 { return s.Made - s.Calls }
 
 func (s sample) each(total float64) float64 { return total / float64(max(s.Calls, 1)) }
 
-// cpuPerCall returns the CPU time for each delivered call, in microseconds.
+// cpuPerCall returns the CPU time per delivered call in microseconds.
 func cpuPerCall(s sample) float64 { return s.each(float64(s.CPU.Nanoseconds())) / 1e3 }
 
 func callsPerSecond(s sample) float64 { return float64(s.Calls) / s.Wall.Seconds() }
@@ -36,7 +36,7 @@ func allocations(s sample) float64 { return s.each(float64(s.Mallocs)) }
 
 func peakRSS(s sample) int64 { return s.PeakRSS }
 
-// A spread is the distribution of durations.
+// A spread contains percentiles and the maximum of durations.
 type spread struct{ P50, P99, P999, Max time.Duration }
 
 func spreadOf(all []time.Duration) spread {
@@ -57,37 +57,37 @@ func median[T cmp.Ordered](samples []sample, value func(sample) T) T {
 	return values[len(values)/2]
 }
 
-// A column is a column of a table. If it has a figure, its cells are the figures in
-// figures.json with this name, a slash and the name of the row.
+// A column is a column of a table. If the field figure is set, each cell is recorded as a figure.
+// The figure's name consists of the field's value, a slash and the name of the row.
 type column struct {
 	head   string
 	cell   func(samples, first []sample) string
 	figure string
 }
 
-// of returns the cells of a column of medians.
-func of[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples, first []sample) string {
+// medianOf returns a function for a column that shows the median of a value.
+func medianOf[T cmp.Ordered](value func(sample) T, format func(T) string) func(samples, first []sample) string {
 	return func(samples, _ []sample) string { return format(median(samples, value)) }
 }
 
 var (
-	cpuColumn    = column{"CPU per call, µs", of(cpuPerCall, fixed(2)), ""}
-	rateColumn   = column{"calls/s", of(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
-	memoryColumn = column{"peak RSS", of(peakRSS, megabytes), ""}
-	lostColumn   = column{"lost", of(sample.lost, grouped), ""}
+	cpuColumn    = column{"CPU per call, µs", medianOf(cpuPerCall, fixed(2)), ""}
+	rateColumn   = column{"calls/s", medianOf(callsPerSecond, func(x float64) string { return grouped(int64(x)) }), ""}
+	memoryColumn = column{"peak RSS", medianOf(peakRSS, megabytes), ""}
+	lostColumn   = column{"lost", medianOf(sample.lost, grouped), ""}
 )
 
 func spreadColumns(prefix string, get func(sample) spread) []column {
 	return []column{
-		{prefix + "p50", of(func(s sample) time.Duration { return get(s).P50 }, short), ""},
-		{"p99", of(func(s sample) time.Duration { return get(s).P99 }, short), ""},
-		{"p99.9", of(func(s sample) time.Duration { return get(s).P999 }, short), ""},
-		{"longest", of(func(s sample) time.Duration { return get(s).Max }, short), ""},
+		{prefix + "p50", medianOf(func(s sample) time.Duration { return get(s).P50 }, short), ""},
+		{"p99", medianOf(func(s sample) time.Duration { return get(s).P99 }, short), ""},
+		{"p99.9", medianOf(func(s sample) time.Duration { return get(s).P999 }, short), ""},
+		{"longest", medianOf(func(s sample) time.Duration { return get(s).Max }, short), ""},
 	}
 }
 
-// relativeCPU returns the CPU time of the first row. For other rows it returns the range of the
-// ratios to the first row in the same round.
+// relativeCPU returns the CPU time for the first row. For other rows, it returns the range of the
+// ratios to the first row, computed for each round.
 func relativeCPU(samples, first []sample) string {
 	if &samples[0] == &first[0] {
 		return fixed(2)(median(samples, cpuPerCall)) + " µs"
@@ -99,7 +99,7 @@ func relativeCPU(samples, first []sample) string {
 	return span(ratio(slices.Min(values)), ratio(slices.Max(values))) + " ×"
 }
 
-// table prints a table, and records its figures.
+// table prints a table and records the figures of its columns.
 func (b *bench) table(title string, all []runs, columns ...column) {
 	fmt.Printf("\n%s\n\n|", title)
 	for _, c := range columns {
@@ -131,7 +131,7 @@ func printMachine() {
 }
 
 func cpuModel() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // Linux only
+	info, _ := os.ReadFile("/proc/cpuinfo") // exists only on Linux
 	for line := range strings.Lines(string(info)) {
 		if name, model, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(model)
@@ -144,7 +144,7 @@ func fixed(digits int) func(float64) string {
 	return func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
 }
 
-// ratio formats x with about two digits.
+// ratio formats x with about two significant digits.
 func ratio(x float64) string {
 	switch {
 	case x < 1:
@@ -155,7 +155,7 @@ func ratio(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// span returns low–high, or high if high contains the same value.
+// span returns low–high. If both are the same value, it returns high.
 func span(low, high string) string {
 	if value, _, _ := strings.Cut(high, " "); value == low {
 		return high
@@ -163,7 +163,7 @@ func span(low, high string) string {
 	return low + "–" + high
 }
 
-// grouped returns n with a comma between thousands.
+// grouped formats n with commas between groups of three digits.
 func grouped(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -174,7 +174,7 @@ func grouped(n int64) string {
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+1<<19)>>20) }
 
-// short formats d with about two digits.
+// short formats d with about two significant digits.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:

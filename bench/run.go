@@ -14,11 +14,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// roleVariable is set in the environment of the processes of this program that are not the
-// first.
+// roleVariable is an environment variable that contains the role of a process. The first process
+// does not have it.
 const roleVariable = "BENCH_ROLE"
 
-// runRole runs the role of this process, and reports whether it has one.
+// runRole does the work of this process's role. It reports false if the process has no role.
 func runRole() (ended bool, err error) {
 	switch os.Getenv(roleVariable) {
 	case "driver":
@@ -29,7 +29,7 @@ func runRole() (ended bool, err error) {
 	return false, nil
 }
 
-// self starts this program in a role.
+// self starts this program as a new process with a role.
 func self(role string, args ...string) (*harness.Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -41,7 +41,7 @@ func self(role string, args ...string) (*harness.Process, error) {
 // driveLimit is the longest time that a driver may take.
 const driveLimit = 3 * time.Minute
 
-// drive runs a driver to its end.
+// drive runs a driver process and returns its result.
 func drive(j job) (r result, err error) {
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -60,7 +60,7 @@ func drive(j job) (r result, err error) {
 	return r, json.Unmarshal([]byte(printed[strings.LastIndexByte(printed, '\n')+1:]), &r)
 }
 
-// measure runs a driver and, at the same time, disturb.
+// measure runs a driver, and calls disturb at the same time.
 func measure(j job, disturb func(*receiver) error) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
@@ -88,13 +88,13 @@ func measure(j job, disturb func(*receiver) error) (s sample, err error) {
 	if slices.Contains(referenceNames, j.Client) {
 		s.Calls = s.Made
 	}
-	if s.Lost >= 0 && s.lost() > s.Lost { // retries can deliver calls twice, so lost can be negative
+	if s.Lost >= 0 && s.lost() > s.Lost { // lost is negative if retries have delivered calls twice
 		return s, fmt.Errorf("%s reports %d lost calls, but %d did not reach the receiver", j.Client, s.Lost, s.lost())
 	}
 	return s, nil
 }
 
-// A contestant is one of the programs that are compared.
+// A contestant is a program that is compared with others.
 type contestant struct {
 	name string
 	run  func() (sample, error)
@@ -106,7 +106,7 @@ type runs struct {
 	samples []sample
 }
 
-// inTurns runs each contestant once per round. Each round begins with the next contestant.
+// inTurns runs each contestant once in each round. Each round starts with a different contestant.
 func inTurns(rounds int, all ...contestant) ([]runs, error) {
 	series := make([]runs, len(all))
 	for round := range rounds {
@@ -122,7 +122,7 @@ func inTurns(rounds int, all ...contestant) ([]runs, error) {
 	return series, nil
 }
 
-// wait waits for a duration, or until ctx ends.
+// wait waits for the duration d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// usage is not supported here.
+// usage is not supported on this system.
 func usage() (cpu time.Duration, peak int64, err error) {
 	return 0, 0, errors.New("measuring CPU time and memory requires getrusage: run bench on a Unix system")
 }

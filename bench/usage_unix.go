@@ -11,13 +11,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// usage returns the CPU time of this process, user and system, and its peak memory in bytes.
+// usage returns the CPU time (user and system) and the peak memory in bytes of this process.
 func usage() (cpu time.Duration, peak int64, err error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, 0, err
 	}
-	if own, err := harness.UsageOf(os.Getpid()); err == nil { // on Linux, Maxrss includes the peak of the parent
+	if own, err := harness.UsageOf(os.Getpid()); err == nil { // on Linux, Maxrss can include the peak memory of the parent process
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano()), own.PeakRSS, nil
 	}
 	unit := int64(1 << 10)

@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the calls of version 3 to the golden files of compat/v3")
 
-// The golden files that compat/v3 is tested against contain the calls that the same
-// programs send with version 3.
+// The tests of compat/v3 compare calls with golden files. This test checks that the golden files
+// contain the calls that the same programs send with version 3.
 func TestVersion3SendsTheGoldenCalls(t *testing.T) {
 	const programs = "../compat/v3/testdata/program/"
 	program := buildWithVersion3(t, programs)
@@ -43,7 +43,7 @@ func TestVersion3SendsTheGoldenCalls(t *testing.T) {
 	}
 }
 
-// buildWithVersion3 builds the programs of a directory with the import path of version 3.
+// buildWithVersion3 builds the programs of a directory with version 3 of the library.
 func buildWithVersion3(t *testing.T, dir string) string {
 	files, err := filepath.Glob(dir + "*.go")
 	if err != nil {

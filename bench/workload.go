@@ -11,11 +11,11 @@ import (
 	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
-// mark occurs only in the event's name, so that the receiver can count calls without
-// parsing them.
+// mark is a character that occurs only in the event's name. The receiver counts it instead of
+// parsing the calls.
 const mark = '~'
 
-// A workload is a kind of call and a batch size.
+// A workload consists of a kind of call and a batch size.
 type workload struct {
 	Name  string
 	Large bool
@@ -32,10 +32,11 @@ var workloads = []workload{
 	{"S, batch 100", false, 100},
 }
 
-// variety is the number of messages of a producer. They are built before the measurement.
+// variety is the number of different messages of a producer. They are built before the
+// measurement.
 const variety = 16
 
-// A small message has about 210 bytes on the wire, and a large message about 640.
+// A small message has about 210 bytes as JSON, and a large message about 640.
 
 func smallProperties(i int) map[string]interface{} {
 	return map[string]interface{}{"plan": "team", "seats": 3 + i, "trial": false}
@@ -73,7 +74,7 @@ func ourTrack(large bool, i int) *analytics.Track {
 	}
 }
 
-// v3Track returns the same call in the types of version 3.
+// v3Track returns the same call with the types of version 3.
 func v3Track(large bool, i int) v3.Track {
 	if !large {
 		return v3.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
@@ -91,7 +92,7 @@ func v3Track(large bool, i int) v3.Track {
 	}
 }
 
-// compatTrack returns the same call in the types of compat/v3.
+// compatTrack returns the same call with the types of compat/v3.
 func compatTrack(large bool, i int) compat.Track {
 	if !large {
 		return compat.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
@@ -109,8 +110,8 @@ func compatTrack(large bool, i int) compat.Track {
 	}
 }
 
-// posthogCapture returns the same call. The library has no fields for context and
-// integrations, so they are properties.
+// posthogCapture returns the same call for PostHog's library. The context and integrations are
+// properties, because the library has no fields for them.
 func posthogCapture(large bool, i int) posthog.Capture {
 	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
 	if large {

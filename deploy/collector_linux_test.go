@@ -21,7 +21,7 @@ import (
 
 const collectorPackage = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 
-// built caches the path of the built command.
+// built contains the path of the command after it has been built.
 var built struct {
 	once sync.Once
 	dir  string
@@ -47,9 +47,9 @@ func TestMain(m *testing.M) {
 // version is the version of the command in these tests.
 const version = "v0.0.1"
 
-// program returns the path of the statically linked command collector. Only linking differs
-// from other builds, so its packages come from the build cache. Building without cgo, as for a
-// release, would take a minute. program does so only if the static C library is missing.
+// program returns the path of the command collector. The command is linked statically. Its
+// packages come from the build cache, because they are compiled as in other builds. If the static
+// C library is missing, program builds without cgo, as for a release, which takes a minute.
 func program(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -71,7 +71,8 @@ func program(t *testing.T) string {
 	return filepath.Join(built.dir, "collector")
 }
 
-// needs skips a test if a program is missing. If the variable is set, the test fails instead.
+// needs skips the test if a program is missing. If the environment variable is set, the test fails
+// instead.
 func needs(t *testing.T, program, variable string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -82,7 +83,7 @@ func needs(t *testing.T, program, variable string) {
 	}
 }
 
-// needsRoot skips a test unless it runs as root.
+// needsRoot skips the test if it does not run as root.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -90,19 +91,19 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// needsMounts skips a test if root cannot mount file systems, as in most containers.
+// needsMounts skips the test if root cannot mount file systems, as in most containers.
 func needsMounts(t *testing.T) {
 	t.Helper()
 	needsRoot(t)
 	dir := t.TempDir()
 	mount := exec.CommandContext(t.Context(), "mount", "--bind", dir, dir)
-	mount.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // the mount ends with the process
+	mount.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // the mount exists only while the process runs
 	if out, err := mount.CombinedOutput(); err != nil {
 		t.Skipf("root cannot mount here: %v: %s", err, out)
 	}
 }
 
-// do runs a program and returns its output.
+// do runs a program and returns its output. The test fails if the program fails.
 func do(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -112,7 +113,7 @@ func do(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// await calls done until it reports true.
+// await calls done repeatedly until it returns true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -126,7 +127,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// isReady reports whether a collector is ready.
+// isReady reports whether the collector at url is ready.
 func isReady(t *testing.T, url string) bool {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/ready", nil)
 	require.NoError(t, err)
@@ -138,7 +139,7 @@ func isReady(t *testing.T, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// send sends a call, and reports whether the response was 200.
+// send sends a call and reports whether the response was 200.
 func send(t *testing.T, url, writeKey, id string) bool {
 	t.Helper()
 	body := fmt.Sprintf(`{"event":"Signed Up","userId":"u1","messageId":%q}`, id)
@@ -153,12 +154,12 @@ func send(t *testing.T, url, writeKey, id string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// webhook receives calls.
+// webhook is a webhook endpoint that records the received calls.
 type webhook struct {
 	url string
 
-	mu       sync.Mutex      // guards the rest
-	received map[string]bool // messageIds
+	mu       sync.Mutex      // guards received
+	received map[string]bool // the messageIds of the received calls
 }
 
 func newWebhook(t *testing.T) *webhook {

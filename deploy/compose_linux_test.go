@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readCompose reads compose.yaml like Docker, and checks it against its schema.
+// readCompose reads compose.yaml with Docker's library and validates it.
 func readCompose(t *testing.T, profile string) *types.Project {
 	t.Helper()
 	file, err := filepath.Abs("compose.yaml")
@@ -50,8 +50,8 @@ func TestComposeIsValid(t *testing.T) {
 	}
 }
 
-// understands checks that the command collector has the flags. It adds an unknown flag, which
-// must be the only one in the error.
+// understands checks that the command collector has the given flags. It adds an unknown flag. The
+// error must name only that flag.
 func understands(t *testing.T, command []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program(t), append(command, "--no-such-flag")...).CombinedOutput()
@@ -59,8 +59,8 @@ func understands(t *testing.T, command []string) {
 	assert.Contains(t, string(out), "unknown flag: --no-such-flag")
 }
 
-// The collector must accept every configuration. Secrets are files of a container, or
-// environment variables.
+// The collector must accept all configurations in this directory. The test replaces the secrets,
+// which are files in a container or environment variables.
 func TestConfigurationsAreValid(t *testing.T) {
 	t.Setenv("WEB_WRITE_KEY", "3f1c9a4b7d")
 	t.Setenv("ADMIN_TOKEN", "8e02d5c78e02d5c7")
@@ -87,7 +87,7 @@ func TestServersSyncAlways(t *testing.T) {
 	dir := t.TempDir()
 	server := filepath.Join(dir, "nats-server")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", server, "github.com/nats-io/nats-server/v2")
-	build.Dir = filepath.Join("..", "mockserver", "collector") // its go.mod contains the version
+	build.Dir = filepath.Join("..", "mockserver", "collector") // this module's go.mod contains the version
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	conf := filepath.Join(dir, "nats.conf")

@@ -5,9 +5,9 @@
 //   - packages contains the additional files of the deb and rpm packages. ../.goreleaser.yaml
 //     builds the packages and archives.
 //
-// Tests are skipped if a program that they need (buildah, dpkg, systemd-analyze, node, or a
-// program of ../examples) is missing. They fail instead if the program's variable is set, such
-// as REQUIRE_BUILDAH, REQUIRE_DPKG, REQUIRE_SYSTEMD or REQUIRE_NODE. Image tests
-// need root with permission to mount. A deb package is installed only if REQUIRE_DPKG is set.
-// The tests run only on Linux.
+// A test is skipped if a program that it needs is missing: buildah, dpkg, systemd-analyze, node,
+// or a program of ../examples. If the program's environment variable is set, the test fails
+// instead. The variables are REQUIRE_BUILDAH, REQUIRE_DPKG, REQUIRE_SYSTEMD and REQUIRE_NODE.
+// Image tests need root with permission to mount. A deb package is installed only if
+// REQUIRE_DPKG is set. The tests run only on Linux.
 package deploy

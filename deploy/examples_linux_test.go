@@ -19,8 +19,8 @@ import (
 // example returns the directory of an example program.
 func example(name string) string { return filepath.Join(repository, "examples", name) }
 
-// The tests of the Node program run with a collector that is started as in its workflow: with
-// the command of the Dockerfile and the environment of the workflow.
+// This test runs the tests of the Node program. It starts the collector as in the program's workflow:
+// with the command of the Dockerfile and the environment of the workflow.
 func TestNodeExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
@@ -32,7 +32,7 @@ func TestNodeExample(t *testing.T) {
 	assert.Contains(t, out, "pass 3")
 }
 
-// The tests of the page run in Chromium, with newly installed npm packages.
+// This test runs the tests of the web page in Chromium. It installs the npm packages first.
 func TestPlaywrightExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "node", "REQUIRE_NODE")
@@ -49,7 +49,7 @@ func TestPlaywrightExample(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // npm downloads packages
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for npm to download packages
 	defer cancel()
 	install := exec.CommandContext(ctx, "npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
 	install.Dir = page
@@ -77,7 +77,7 @@ func TestShellExample(t *testing.T) {
 	assert.Contains(t, out, "2 expectations met after")
 }
 
-// workflowEnv returns the environment that a workflow gives its tests.
+// workflowEnv returns the environment variables that a workflow sets for its tests.
 func workflowEnv(t *testing.T, dir string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "workflow.yml"))
@@ -96,8 +96,8 @@ func workflowEnv(t *testing.T, dir string) []string {
 	return []string{"COLLECTOR_TOKEN=" + token}
 }
 
-// test starts a collector, runs the tests of a program, and returns their output. Both have
-// the environment env.
+// test starts a collector, runs the tests of an example program, and returns their output. The
+// collector and the tests have the environment env.
 func test(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -111,7 +111,7 @@ func test(t *testing.T, dir string, env []string, name string, args ...string) s
 	t.Cleanup(p.Kill)
 	await(t, "the collector is ready", func() bool { return p.Ended() || isReady(t, "http://"+address) })
 	require.False(t, p.Ended(), p.Log())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a browser on a busy machine
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for a browser on a busy machine
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

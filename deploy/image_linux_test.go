@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// builder runs buildah with its own image store. It needs no daemon, network or base image.
+// builder runs buildah with a separate image store. It needs no daemon, network or base image.
 type builder struct {
 	t    *testing.T
 	args []string
@@ -39,7 +39,7 @@ func (b *builder) do(args ...string) string {
 	return strings.TrimSpace(do(b.t, "buildah", slices.Concat(b.args, args)...))
 }
 
-// image builds the image from an existing binary.
+// image builds the image with the binary that program returns.
 func (b *builder) image() string {
 	t := b.t
 	t.Helper()
@@ -77,7 +77,7 @@ func (b *builder) inspect(image string) dockerImage {
 	return about.Docker
 }
 
-// container runs an image like Docker, with a directory as its volume.
+// container runs an image in the same way as Docker, with a directory as its volume.
 type container struct {
 	b        *builder
 	name     string
@@ -89,12 +89,12 @@ type container struct {
 func (b *builder) from(image, volume string, env ...string) *container {
 	c := &container{b, b.do("from", image), volume, b.inspect(image), env}
 	b.t.Cleanup(func() {
-		_ = exec.Command("buildah", slices.Concat(b.args, []string{"rm", c.name})...).Run() //nolint:usetesting // the test's context has ended
+		_ = exec.Command("buildah", slices.Concat(b.args, []string{"rm", c.name})...).Run() //nolint:usetesting // the test's context is done
 	})
 	return c
 }
 
-// command returns the arguments of buildah that run a command in the container.
+// command returns the buildah arguments that run a command in the container.
 func (c *container) command(args ...string) []string {
 	run := slices.Concat(c.b.args, []string{"run", "--isolation", "chroot", "--volume", c.volume + ":/data"})
 	for _, v := range c.env {
@@ -103,7 +103,7 @@ func (c *container) command(args ...string) []string {
 	return slices.Concat(run, []string{c.name, "--"}, args)
 }
 
-// start runs the image's entrypoint with arguments.
+// start runs the entrypoint of the image with additional arguments.
 func (c *container) start(args ...string) *harness.Process {
 	c.b.t.Helper()
 	p, err := harness.Start("buildah", c.command(slices.Concat(c.metadata.Config.Entrypoint, args)...), nil)
@@ -117,7 +117,7 @@ func (c *container) start(args ...string) *harness.Process {
 	return p
 }
 
-// programOf returns the descendant of pid that runs the image's program, or 0.
+// programOf returns the PID of the descendant of pid that runs the image's program, or 0.
 func programOf(pid int) int {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(path) == "collector" {
 		return pid
@@ -136,7 +136,7 @@ func programOf(pid int) int {
 }
 
 // awaitProgram waits until a process runs the image's program, and returns its PID. It repeats
-// the search, because the system can omit processes while others end.
+// the search, because the system can omit processes from the list while others exit.
 func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
 	t.Helper()
 	await(t, "the program runs", func() bool {
@@ -146,8 +146,8 @@ func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
 	return pid
 }
 
-// An image that is killed with pending calls, and started again with the same volume, loses no
-// calls.
+// A container is killed with pending calls, and a new one starts with the same volume. No calls are
+// lost.
 func TestImageKeepsCallsAfterKill(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
@@ -169,8 +169,8 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "\nUid:\t65532\t65532\t65532\t65532\n")
-	// Calls stay pending until the destination is resumed. A retry schedule would make the
-	// test slow on a busy machine.
+	// Calls stay pending until the destination is resumed. Waiting for scheduled retries
+	// instead would make the test slow on a busy machine.
 	do(t, "buildah", c.command("/collector", "pause", "dev")...)
 	var ids []string
 	for i := range 200 {
@@ -194,7 +194,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	second := c.start(args...)
 	await(t, "the second collector is ready", func() bool { return second.Ended() || isReady(t, url) })
 	require.False(t, second.Ended(), second.Log())
-	// Docker also retries if the command times out.
+	// Docker also repeats the health check if the command times out.
 	await(t, "the container is healthy", func() bool {
 		out, err = health()
 		return err == nil
@@ -256,7 +256,7 @@ func TestImageMetadata(t *testing.T) {
 	assert.Contains(t, files, "etc/ssl/certs/ca-certificates.crt")
 }
 
-// layer returns the files of a blob, or nil if it is not a layer.
+// layer returns the files in a blob. It returns nil if the blob is not a layer.
 func layer(t *testing.T, name string) (files []*tar.Header) {
 	f, err := os.Open(name)
 	require.NoError(t, err)
@@ -277,7 +277,7 @@ func layer(t *testing.T, name string) (files []*tar.Header) {
 	}
 }
 
-// compressed returns the size of a file in a registry.
+// compressed returns the size of a file after compression, as in a registry.
 func compressed(t *testing.T, name string) int64 {
 	f, err := os.Open(name)
 	require.NoError(t, err)

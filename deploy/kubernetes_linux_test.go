@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// The output of kustomize for each directory must match the Kubernetes schema that kustomize
-// contains: no unknown or missing fields, and no wrong types. Nothing is downloaded.
+// For each directory, the output of kustomize must match the Kubernetes schema. Fields must not be
+// unknown or missing, and their types must be right. kustomize contains the schema, so the test
+// downloads nothing.
 func TestManifestsAreValid(t *testing.T) {
 	for dir, want := range map[string][]string{
 		"single":  {"ConfigMap", "Service", "StatefulSet"},
@@ -37,7 +38,7 @@ func TestManifestsAreValid(t *testing.T) {
 	}
 }
 
-// checkPod checks rules that the schema does not contain.
+// checkPod checks rules for pods that the schema does not contain.
 func checkPod(t *testing.T, kind, text string) {
 	object := map[string]any{}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &object))
@@ -56,7 +57,7 @@ func checkPod(t *testing.T, kind, text string) {
 		assert.Equal(t, true, value, "%s: %s", kind, what)
 	}
 	assert.Equal(t, []any{"ALL"}, at(container, "securityContext", "capabilities", "drop"), kind)
-	// Each mount has a volume.
+	// Each mount must refer to a volume.
 	volumes := map[any]bool{}
 	for _, list := range []any{at(template, "volumes"), at(object, "spec", "volumeClaimTemplates")} {
 		all, _ := list.([]any)
@@ -73,7 +74,7 @@ func checkPod(t *testing.T, kind, text string) {
 	}
 }
 
-// at returns the value at a path, or nil.
+// at returns the value at a path, or nil if it does not exist.
 func at(value any, path ...string) any {
 	for _, name := range path {
 		members, _ := value.(map[string]any)
@@ -90,7 +91,7 @@ func stringsOf(value any) (all []string) {
 	return all
 }
 
-// TestSchemaFindsMistakes shows that the check finds errors.
+// TestSchemaFindsMistakes verifies that the schema check detects errors.
 func TestSchemaFindsMistakes(t *testing.T) {
 	const right = `apiVersion: apps/v1
 kind: Deployment
@@ -117,7 +118,7 @@ spec:
 	}
 }
 
-// wrongIn returns the errors of an object by the schema of its kind.
+// wrongIn returns the violations of the schema in a Kubernetes object.
 func wrongIn(t *testing.T, text string) []string {
 	t.Helper()
 	var object map[string]any
@@ -130,8 +131,8 @@ func wrongIn(t *testing.T, text string) []string {
 	return wrongValue(schema, "", object)
 }
 
-// wrongValue returns the errors of a value. kyaml resolves the schema's references; a nil
-// schema accepts any value.
+// wrongValue returns the violations of a schema in a value. The package kyaml resolves the
+// references in the schema. A nil schema accepts any value.
 func wrongValue(schema *openapi.ResourceSchema, path string, value any) (wrong []string) {
 	kind, members, items := typeOf(value)
 	want := "object"
@@ -165,7 +166,7 @@ func wrongValue(schema *openapi.ResourceSchema, path string, value any) (wrong [
 	return wrong
 }
 
-// typeOf returns the schema type of a value, and its fields or elements.
+// typeOf returns the type of a value in terms of the schema, and the fields or elements of the value.
 func typeOf(value any) (kind string, members map[string]any, items []any) {
 	switch v := value.(type) {
 	case map[string]any:

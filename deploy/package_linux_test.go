@@ -26,8 +26,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// packaging is a part of the section nfpms of .goreleaser.yaml. Unknown fields fail the test,
-// because the tested packages would not include them.
+// packaging contains the supported fields of the section nfpms in .goreleaser.yaml. The test fails for
+// unknown fields, because the packages that it builds would not include them.
 type packaging struct {
 	ID               string
 	PackageName      string   `yaml:"package_name"`
@@ -45,8 +45,8 @@ type packaging struct {
 	Overrides        map[string]struct{ Dependencies, Recommends []string }
 }
 
-// readPackaging reads .goreleaser.yaml in the working directory. It replaces the directory of
-// the manual.
+// readPackaging reads .goreleaser.yaml in the working directory. manual is the directory with the
+// manual pages, which replaces the one in the file.
 func readPackaging(t *testing.T, manual string) (p packaging) {
 	t.Helper()
 	text, err := os.ReadFile(".goreleaser.yaml")
@@ -65,12 +65,12 @@ func readPackaging(t *testing.T, manual string) (p packaging) {
 	return p
 }
 
-// pack builds packages of the command in the given formats, or in all formats by default. It
-// returns their paths by format. If formats are given, packages are not compressed, to save time.
+// pack builds packages of the command and returns their paths, keyed by format. Without formats, it
+// builds all formats. With formats, it does not compress the packages, to save time.
 func pack(t *testing.T, version string, formats ...string) map[string]string {
 	t.Helper()
 	binary, dir := program(t), t.TempDir()
-	t.Chdir(repository) // paths in the configuration are relative to it
+	t.Chdir(repository) // paths in the configuration are relative to the repository
 	manual := filepath.Join(filepath.Dir(binary), "manual")
 	if _, err := os.Stat(manual); err != nil {
 		do(t, "go", "run", collectorPackage+"/manual", manual)
@@ -107,7 +107,7 @@ func pack(t *testing.T, version string, formats ...string) map[string]string {
 	return made
 }
 
-// inEveryPackage lists the files that each package must contain.
+// inEveryPackage contains the paths of files that must be in each package.
 var inEveryPackage = []string{
 	"/usr/bin/collector",
 	"/usr/lib/systemd/system/collector.service",
@@ -146,7 +146,7 @@ func TestUnitIsValid(t *testing.T) {
 	if help := do(t, "systemd-analyze", "--help"); !strings.Contains(help, "--offline") {
 		t.Skip("systemd is older than 250: it cannot verify units offline")
 	}
-	// systemd-analyze requires an existing program.
+	// systemd-analyze requires that the program in the unit exists.
 	text, err := os.ReadFile(filepath.Join("packages", "collector.service"))
 	require.NoError(t, err)
 	text = bytes.ReplaceAll(text, []byte("/usr/bin/collector"), []byte(program(t)))
@@ -155,13 +155,13 @@ func TestUnitIsValid(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	assert.NotContains(t, string(out), "collector.service:", "the unit has unknown settings")
-	// The limit of the exposure level, 2.0 of 10.
+	// The threshold is an exposure level of 2.0; the maximum is 10.
 	out, err = exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--threshold=20", unit).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
-// A deb package can be installed, upgraded and removed, and its service runs. The test changes
-// this machine, so it runs only with REQUIRE_DPKG, and only if the package is not installed.
+// This test installs, upgrades and removes a deb package, and checks that its service runs. It changes
+// the machine, so it runs only with REQUIRE_DPKG, and only if the package is not installed.
 func TestInstallAndRemoveDeb(t *testing.T) {
 	if os.Getenv("REQUIRE_DPKG") == "" {
 		t.Skip("the test installs a package on this machine: set REQUIRE_DPKG=1")
@@ -176,7 +176,7 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	}
 	older, newer := pack(t, "0.0.1", "deb")["deb"], pack(t, "0.0.2", "deb")["deb"]
 	t.Cleanup(func() {
-		_ = exec.Command("dpkg", "--purge", "collector").Run() //nolint:usetesting // the test's context has ended
+		_ = exec.Command("dpkg", "--purge", "collector").Run() //nolint:usetesting // the test's context is done
 		_ = os.RemoveAll(data)
 	})
 
@@ -190,7 +190,7 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o640), about.Mode(), "the configuration can contain secrets")
 	t.Run("the first call", firstCall)
 
-	// The packaged configuration needs a write key, and is valid with one.
+	// The packaged configuration is invalid until a write key is added.
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	hook := newWebhook(t)
@@ -227,7 +227,7 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	_, err = user.Lookup("collector")
 	require.Error(t, err)
 
-	// The data remains for the next installation.
+	// A later installation finds the data of the removed package.
 	dpkg(t, "--install", newer)
 	require.NoError(t, os.WriteFile(configuration, []byte(changed), 0o640))
 	p = asItsUnitSays(t, url)
@@ -236,14 +236,13 @@ func TestInstallAndRemoveDeb(t *testing.T) {
 	require.NoError(t, p.Stop())
 }
 
-// dpkg changes the installed packages. It skips slow steps: syncing each file and indexing
-// manual pages.
+// dpkg runs dpkg and skips slow steps: the sync of each file and the index of manual pages.
 func dpkg(t *testing.T, args ...string) {
 	t.Helper()
 	do(t, "dpkg", append([]string{"--force-unsafe-io", "--no-triggers"}, args...)...)
 }
 
-// firstCall runs the first commands of docs/operating.md with only the installed package.
+// firstCall runs the first commands of docs/operating.md. It uses only files of the package.
 func firstCall(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin")
 	address, err := harness.FreeAddress()
@@ -278,7 +277,8 @@ func owner(t *testing.T, name string) string {
 	return u.Username
 }
 
-// asItsUnitSays starts the command of the installed unit as its user, in an empty environment.
+// asItsUnitSays starts the command of the installed unit with the unit's user and an empty
+// environment.
 func asItsUnitSays(t *testing.T, url string) *harness.Process {
 	t.Helper()
 	unit, err := os.ReadFile("/usr/lib/systemd/system/collector.service")

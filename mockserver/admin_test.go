@@ -65,6 +65,12 @@ func TestAdminCreatesSourcesAndDestinations(t *testing.T) {
 	require.Equal(t, http.StatusCreated, status, made)
 	key := made["writeKey"].(string)
 	require.NotEmpty(t, key)
+	for _, secret := range []string{`hush\n`, ` hush`, `\ufeffhush`, `hu\u200bsh`} {
+		status, made = askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","sharedSecret":"%s","webhooks":[{"url":%q}]}`, secret, rec.URL))
+		require.Equal(t, http.StatusUnprocessableEntity, status, made)
+		require.Contains(t, fmt.Sprint(made), "sharedSecret")
+		require.NotContains(t, fmt.Sprint(made), "hush")
+	}
 	status, made = askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","sources":["app"],"sharedSecret":"hush","webhooks":[{"url":%q,"headers":{"X-Api-Key":"k1","X-Team":"growth"}}]}`, rec.URL))
 	require.Equal(t, http.StatusCreated, status, made)
 	assert.Equal(t, true, made["signed"])

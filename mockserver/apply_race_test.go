@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Every page and resource is requested, with an open stream, while destinations are
-// changed, paused, removed and recreated, and calls are delivered.
+// The test requests every page and resource, with an open event stream, while
+// destinations are changed, paused, removed and recreated, and calls are delivered.
 func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 	srv := run(t, "stays", "changes")
 	ctx := within(t)

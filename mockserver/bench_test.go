@@ -24,8 +24,8 @@ type discard struct{ journal.Journal }
 func (discard) Append(context.Context, event.Batch) error { return nil }
 func (discard) Close() error                              { return nil }
 
-// realisticBatch returns a body with n track calls of about 800 bytes. Replacing mark in
-// the body makes all messageIds new.
+// realisticBatch returns a body with n track calls of about 800 bytes. Every messageId
+// contains mark, so replacing mark makes all messageIds new.
 func realisticBatch(n int, mark string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"batch":[`)
@@ -40,8 +40,8 @@ func realisticBatch(n int, mark string) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkIngest measures the collector without network and journal. An iteration is a
-// batch of 100 calls of 800 bytes.
+// BenchmarkIngest measures the collector without network and journal. One iteration
+// processes a batch of 100 calls of 800 bytes.
 func BenchmarkIngest(b *testing.B) {
 	c, err := engine.New(engine.Config{Journal: discard{}, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
 	if err != nil {
@@ -65,8 +65,8 @@ func BenchmarkIngest(b *testing.B) {
 }
 
 // BenchmarkDeliver measures delivery to a receiver on a socket, in batches of 100 calls
-// of 1,000 users, in parallel and ordered, and a plain client with the same number of
-// requests in flight.
+// of 1,000 users, both in parallel and ordered. For comparison, it measures a plain
+// client with the same number of requests in flight.
 func BenchmarkDeliver(b *testing.B) {
 	arrived := make(chan struct{}, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -207,7 +207,7 @@ func TestResetOfOneSource(t *testing.T) {
 	assert.Empty(t, list(t, srv, "/all").Calls)
 }
 
-// Requests without a key are otherwise grouped for a minute.
+// Rejected requests without a write key are grouped for a minute. A reset starts a new group.
 func TestResetSplitsGroupOfRequestsWithoutAKey(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for range 2 {
@@ -342,15 +342,15 @@ func TestInvalidExpectations(t *testing.T) {
 	assert.Contains(t, text, "unknown parameter")
 }
 
-// Of 1,000 concurrent requests 100 wait for the call. The others are refused
+// Of 1,000 concurrent requests, 100 wait for the call. The collector refuses the others
 // immediately.
 func TestWaitingExpectationsAreLimited(t *testing.T) {
 	const all, most = 1000, 100
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	statuses := make(chan int, all)
-	var asked sync.WaitGroup
+	var waiting sync.WaitGroup
 	for range all {
-		asked.Go(func() {
+		waiting.Go(func() {
 			status, report, err := expected(srv.Client(), srv.URL, `{"within":"5m","expect":[{"event":"Last"}]}`)
 			assert.NoError(t, err)
 			if status == http.StatusTooManyRequests {
@@ -371,7 +371,7 @@ func TestWaitingExpectationsAreLimited(t *testing.T) {
 	for range most {
 		assert.Equal(t, http.StatusOK, <-statuses)
 	}
-	asked.Wait()
+	waiting.Wait()
 	status, _, err := expected(srv.Client(), srv.URL, `{"expect":[{"event":"Last"}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, status, "there is room again")
@@ -420,7 +420,8 @@ func TestCloseEndsWaitingExpectations(t *testing.T) {
 	})
 }
 
-// Requests by pages of other sites and requests with foreign host names are refused.
+// The test API refuses requests from pages of other sites and requests with foreign
+// host names.
 func TestTestAPIRefusesForeignSites(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))

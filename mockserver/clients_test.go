@@ -45,8 +45,8 @@ func needClients(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	// npm ci refuses a lock file without addresses that contains packages for other
-	// platforms.
+	// npm ci refuses a lock file without package URLs if the file contains packages for
+	// other platforms.
 	install := exec.CommandContext(ctx, "npm", "install", "--fetch-retries=5")
 	install.Dir = clients
 	if out, err := install.CombinedOutput(); err != nil {

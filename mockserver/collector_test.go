@@ -58,7 +58,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// receiver is a webhook with a configurable response that counts requests.
+// A receiver is a webhook that counts requests and has a configurable response.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex

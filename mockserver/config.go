@@ -14,7 +14,7 @@ import (
 // A Config configures a [Server]. The zero value accepts any write key, has no
 // destinations and keeps everything in memory.
 type Config struct {
-	// Sources are the accepted senders. Defaults to none.
+	// Sources are the sources whose write keys the server accepts. Defaults to none.
 	Sources []tracking.Source
 	// Destinations receive the calls of the sources they are connected to. Defaults
 	// to none.
@@ -30,7 +30,7 @@ type Config struct {
 	// HTTPConfig contains the retry settings of every source: a JSON object with
 	// rateLimitConfig, backoffConfig or both. The server returns it unchanged from
 	// /v1/projects/{writeKey}/settings, under integrations["Segment.io"].httpConfig.
-	// The service's browser and mobile libraries read it, as does a client whose
+	// The service's browser and mobile libraries read it. A client also reads it if its
 	// Config.SettingsEndpoint is the server's URL. Defaults to none.
 	HTTPConfig json.RawMessage
 	// InProcess starts the server without a listener: only its Transport reaches it.
@@ -46,9 +46,9 @@ type Config struct {
 	// Sender configures requests to webhooks. Webhooks on the loopback interface are
 	// always allowed.
 	Sender webhook.SenderConfig
-	// Jitter returns a random number in [0, 1), by which each retry delay is
-	// multiplied. The delay before jitter starts at 1 s, doubles with each attempt and
-	// is limited to 10 min. Jitter may be called concurrently. Defaults to
+	// Jitter returns a random number in [0, 1). Each retry delay is multiplied by such a
+	// number. The delay before jitter starts at 1 s, doubles with each attempt and is
+	// limited to 10 min. Jitter may be called concurrently. Defaults to
 	// math/rand/v2.Float64.
 	Jitter func() float64
 	// Logger receives messages for operators. Defaults to slog.DiscardHandler.

@@ -67,8 +67,8 @@ func status(code int) http.HandlerFunc {
 
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// peak measures the maximum number of concurrent requests, except to one path. It counts
-// on the client side, because a server notices the end of a request later.
+// peak measures the maximum number of concurrent requests, except requests to one path.
+// It counts in the client, because a server notices the end of a request later.
 type peak struct {
 	but       string
 	mu        sync.Mutex // guards the fields below
@@ -128,7 +128,7 @@ func sendAs(t *testing.T, srv *mockserver.Server, writeKey, body string) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-// account returns the ledger of the only destination, without its time.
+// account returns the ledger of the only destination, with a zero time.
 func account(t *testing.T, srv *mockserver.Server) tracking.Ledger {
 	t.Helper()
 	all, err := srv.Ledger(t.Context())
@@ -168,8 +168,8 @@ func TestOneOfFiveWebhooksAnswers(t *testing.T) {
 	})
 }
 
-// Webhooks with temporary errors are retried for four hours; a webhook that refused the
-// call permanently is not. Equal jitter yields equal attempt times.
+// Webhooks that fail temporarily are retried for four hours. A webhook that refused the
+// call permanently is not retried. Equal random numbers yield equal attempt times.
 func TestAllWebhooksFail(t *testing.T) {
 	first := allWebhooksFail(t, 0)
 	for seed := range uint64(20) {
@@ -177,7 +177,7 @@ func TestAllWebhooksFail(t *testing.T) {
 	}
 }
 
-// allWebhooksFail returns the times of all attempts.
+// allWebhooksFail returns the times of all attempts, relative to the call.
 func allWebhooksFail(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -222,7 +222,7 @@ func allWebhooksFail(t *testing.T, seed uint64) (times []time.Duration) {
 	return times
 }
 
-// assertSchedule checks that delays do not exceed the backoff limit plus the duration of
+// assertSchedule checks that each delay is at most the backoff limit plus the duration of
 // an attempt, and that attempts continue for four hours.
 func assertSchedule(t *testing.T, times []time.Duration) {
 	t.Helper()
@@ -341,7 +341,7 @@ func TestRetryAfterIsHonored(t *testing.T) {
 	})
 }
 
-// unreachable returns a wrapper whose transport refuses connections while down is set.
+// unreachable returns a transport wrapper that refuses connections while down is set.
 func unreachable(down *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -353,8 +353,8 @@ func unreachable(down *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// After ten consecutive connection failures, single calls probe the destination, and the
-// others wait in the journal.
+// After ten consecutive connection failures, the collector probes the destination with
+// one call at a time, and the other calls wait in the journal.
 func TestUnreachableDestinationIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tried atomic.Int64
@@ -416,7 +416,7 @@ func TestFailingDestinationIsRateLimited(t *testing.T) {
 	})
 }
 
-// If a receiver cannot process one call, the others are attempted immediately.
+// If a receiver fails one call, the other calls are still attempted immediately.
 func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
@@ -473,17 +473,17 @@ func TestLogOfDestinationState(t *testing.T) {
 			lines = append(lines, line)
 		}
 		assert.Equal(t, []string{
-			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"responded with 503 (Service Unavailable)\"\n",
 			"INFO msg=\"destination recovered\" destination=d\n",
-			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
+			"WARN msg=\"destination failing: reduced rate of attempts\" destination=d error=\"responded with 507 (Insufficient Storage)\"\n",
 			"INFO msg=\"destination recovered\" destination=d\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=0\n",
-			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"answered 404 (Not Found)\" \"failed since the last message\"=4\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"responded with 404 (Not Found)\" \"failed since the last message\"=0\n",
+			"WARN msg=\"calls failed permanently; they can be replayed\" destination=d calls=2 error=\"responded with 404 (Not Found)\" \"failed since the last message\"=4\n",
 		}, lines)
 	})
 }
 
-// If a receiver fails any number of calls, calls of another source are attempted within
+// Even if a receiver fails many calls, calls of another source are attempted within
 // seconds, and calls of the same source within a minute.
 func TestFailingCallsDoNotDelayOthers(t *testing.T) {
 	const good = 45
@@ -493,7 +493,7 @@ func TestFailingCallsDoNotDelayOthers(t *testing.T) {
 		}
 		return bodies
 	}
-	mixed := func(bodies []string) []string { // replaces one call of each batch by a good one
+	mixed := func(bodies []string) []string { // replaces one call of each batch with a good call
 		for i, b := range bodies {
 			bodies[i] = strings.Replace(b, fmt.Sprintf(`"bad%d-1249"`, i), fmt.Sprintf(`"good%d-mixed"`, i), 1)
 		}
@@ -567,7 +567,7 @@ func TestFailingCallsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// The number of requests in flight to the hanging destination is limited as well.
+// The number of requests in flight to the hanging destination is limited.
 func TestHangingDestinationDoesNotSlowOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
@@ -592,7 +592,7 @@ func TestHangingDestinationDoesNotSlowOthers(t *testing.T) {
 	})
 }
 
-// Calls in entries of one are delivered as concurrently as calls of one batch.
+// Entries with one call each are delivered as concurrently as the calls of one batch.
 func TestSmallEntriesUseFullConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
@@ -610,8 +610,8 @@ func TestSmallEntriesUseFullConcurrency(t *testing.T) {
 	})
 }
 
-// One webhook accepts calls immediately while another hangs. Requests left behind are
-// limited.
+// One webhook accepts calls immediately while another hangs. The number of trailing
+// requests to the hanging webhook is limited.
 func TestTrailingRequestsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
@@ -652,7 +652,7 @@ func TestPauseWhileFailing(t *testing.T) {
 	})
 }
 
-// Calls waiting for admission return to the queue, and are delivered after Resume.
+// A pause returns calls that wait for admission to the queue. Resume delivers them.
 func TestPauseAndResumeWhileFailing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -733,7 +733,7 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 	})
 }
 
-// Calls that waited with one configured webhook are sent to five.
+// Calls that waited while one webhook was configured are sent to all five.
 func TestAddedWebhooksReceiveWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
@@ -775,8 +775,8 @@ func TestDisablingReachesLeasedEntries(t *testing.T) {
 	})
 }
 
-// A webhook that refused a call permanently does not receive it again after other calls
-// of the entry were interrupted.
+// A webhook that refused a call permanently does not receive it again, even if a pause
+// interrupts other calls of the same entry.
 func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Concurrency: 1, Jitter: func() float64 { return 1 },

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// trackSignUp sends a call as a client library does.
+// trackSignUp sends a call like a client library.
 func trackSignUp(client *http.Client, url, writeKey, plan string) {
 	body := fmt.Sprintf(`{"batch":[{"type":"track","event":"Signed Up","userId":"u1","messageId":"m1","properties":{"plan":%q}}]}`, plan)
 	req, _ := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(body))

@@ -11,23 +11,22 @@ import (
 )
 
 // A Fault disturbs requests to the collector (see [View.Fail]) or requests to webhooks
-// (see [View.FailDeliveries]). Its fields can be combined and take effect in the order
-// in which they are declared. After a Fault with only a Delay, the request continues
-// normally.
+// (see [View.FailDeliveries]). Its fields can be combined and take effect in the order of
+// their declaration. After a Fault with only a Delay, the request continues normally.
 type Fault struct {
 	// Times is the number of requests affected. Defaults to 1. With Always, all
 	// requests are affected until ClearFaults.
 	Times int
 	// Match selects requests. It must not read their bodies. It may be called
-	// concurrently, and may use the View, but must not wait for the request it was
-	// called for (as Close does). Defaults to requests with calls, and to all
-	// deliveries.
+	// concurrently. It may use the View, but must not wait for the request it receives;
+	// for example, it must not call Close. By default, a fault applies to requests with
+	// calls, or to all deliveries.
 	Match func(*http.Request) bool
 	// Destination selects deliveries to one destination. Defaults to all.
 	Destination string
 
-	// Delay is the time before anything else happens. A delivery fails after the
-	// Sender's timeout.
+	// Delay is the time before the fault has any other effect. A delivery fails after
+	// the Sender's timeout.
 	Delay time.Duration
 	// AnswerOnly handles the request normally and discards only the response: the
 	// calls are stored, or the webhook has received the delivery.
@@ -50,7 +49,7 @@ type Fault struct {
 // Always is the value of Times for a Fault that remains until ClearFaults.
 const Always = -1
 
-// answers reports whether the fault ends the request.
+// answers reports whether the fault replaces the normal response.
 func (f *Fault) answers() bool {
 	return f.Hang || f.Status != 0 || f.Header != nil || f.Body != "" || f.Reset
 }
@@ -103,7 +102,7 @@ func (fs *faults) add(source string, add []Fault) {
 	}
 }
 
-// isOf reports whether the fault belongs to the view of source.
+// isOf reports whether the fault belongs to the view of a source.
 func (f *Fault) isOf(source string) bool { return source == "" || f.source == source }
 
 // clear removes the faults of a view.
@@ -113,8 +112,8 @@ func (fs *faults) clear(source string) {
 	fs.waiting = slices.DeleteFunc(fs.waiting, func(f *Fault) bool { return f.isOf(source) })
 }
 
-// left returns the number of requests that the faults of a view still wait for,
-// without permanent faults.
+// left returns the number of requests that a view's faults will still affect. It does not
+// count permanent faults.
 func (fs *faults) left(source string) (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -162,7 +161,7 @@ func (fs *faults) claim(f *Fault) bool {
 }
 
 // metBy returns the number of affected requests that may belong to a source, and the
-// number that such faults still wait for.
+// number of such requests that faults will still affect.
 func (fs *faults) metBy(source string) (met, left int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -180,7 +179,7 @@ func (fs *faults) metBy(source string) (met, left int) {
 	return met, left
 }
 
-// forgetMet resets the count of affected requests of a source.
+// forgetMet resets a source's count of affected requests.
 func (fs *faults) forgetMet(source string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

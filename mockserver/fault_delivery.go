@@ -10,7 +10,7 @@ import (
 )
 
 // before returns an engine.Config.WrapTransport that applies faults to deliveries. If
-// outer is not nil, it wraps the result.
+// outer is not nil, outer wraps the faulty transport.
 func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		next = &faultyTransport{fs, next}

@@ -115,7 +115,7 @@ func TestFaultsApplyInOrderAndCombine(t *testing.T) {
 	assert.Equal(t, []int{500, 500, -1, 429, 200}, statuses(5))
 
 	srv.Fail(mockserver.Fault{Status: 503, Times: mockserver.Always})
-	srv.Fail(mockserver.Fault{Status: 500}) // never reached after a permanent fault
+	srv.Fail(mockserver.Fault{Status: 500}) // has no effect after a permanent fault
 	assert.Equal(t, []int{503, 503, 503}, statuses(3))
 	srv.ClearFaults()
 	assert.Equal(t, []int{200}, statuses(1))
@@ -308,7 +308,7 @@ func TestInProcessServer(t *testing.T) {
 	srv.Expect(t, mockserver.WithID("m-0"))
 	for url, want := range map[string]int{
 		srv.URL + "/api/v1/ledger": 200, srv.URL + "/": 200, srv.URL + "/health": 200,
-		"http://evil.example/api/v1/ledger": 421, // foreign host names are refused here as well
+		"http://evil.example/api/v1/ledger": 421, // a foreign host name
 	} {
 		res, err := srv.Client().Get(url)
 		require.NoError(t, err)
@@ -345,7 +345,7 @@ func TestMatchMayUseTheView(t *testing.T) {
 		srv.Fail(mockserver.Fault{Status: 418})
 		return true
 	}})
-	for _, want := range []int{200, 418, 200} { // the match of the first request clears the fault
+	for _, want := range []int{200, 418, 200} { // during the first request, Match replaces the faults
 		status, _, err := try(t.Context(), srv.Client(), srv.URL, "m")
 		require.NoError(t, err)
 		assert.Equal(t, want, status)

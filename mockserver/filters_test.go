@@ -22,8 +22,8 @@ const shop = `{"batch":[
 	{"type":"identify","userId":"u","messageId":"sent 2"},
 	{"type":"page","userId":"u","name":"Home","messageId":"denied type"}]}`
 
-// Filters set in Go, by the API and by the form have the same effect: the account counts
-// filtered calls, and each call has the reason.
+// Filters set in Go, by the API and by the form have the same effect: the ledger counts
+// filtered calls, and each filtered call has a reason.
 func TestFiltersOfADestination(t *testing.T) {
 	filters := tracking.Destination{
 		Types:  tracking.Filter{Deny: []string{"page"}},

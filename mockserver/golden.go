@@ -24,11 +24,11 @@ type Golden struct {
 	//	var update = flag.Bool("update", false, "write the golden files")
 	Update bool
 	// KeepIDs keeps messageIds and anonymousIds. By default each messageId is
-	// replaced by <messageId>, and anonymousIds by <anonymousId 1>, <anonymousId 2>
+	// replaced with <messageId>, and anonymousIds with <anonymousId 1>, <anonymousId 2>
 	// and so on; equal IDs get equal numbers.
 	KeepIDs bool
 	// KeepTimes keeps the times that the collector and the sender add to a call.
-	// By default they are replaced by <time>.
+	// By default they are replaced with <time>.
 	KeepTimes bool
 	// KeepOrder keeps the order of arrival. By default calls are sorted, because
 	// concurrent requests may arrive in any order.
@@ -47,7 +47,8 @@ func (c goldenCall) text(f fields.Field) string {
 	return s
 }
 
-// list converts calls to the format and order of a golden file. It keeps IDs.
+// list converts calls to the format of a golden file and sorts them. It does not replace
+// IDs.
 func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
 	list := make([]goldenCall, len(calls))
 	for i := range calls {
@@ -110,8 +111,8 @@ func decodeGolden(text []byte) (list []goldenCall, err error) {
 	return list, nil
 }
 
-// keys returns a sort key for each call that is equal in every run: its text without
-// IDs, followed by a key of its visitor, so that calls of different visitors do not mix.
+// keys returns a sort key for each call. The key is the same in every run: the call's text
+// without IDs, followed by the key of its visitor, so that equal calls are sorted by visitor.
 func (g Golden) keys(list []goldenCall) []string {
 	keys := make([]string, len(list))
 	for i, c := range list {

@@ -102,7 +102,7 @@ func TestGoldenNamesDifferingCalls(t *testing.T) {
 	}
 }
 
-// The assignment of calls to visitors is compared, whatever the visitors' IDs.
+// The diff checks that the same calls belong to one visitor, even if the IDs differ.
 func TestGoldenDistinguishesVisitors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	run := func(visitors ...string) {
@@ -121,7 +121,7 @@ func TestGoldenDistinguishesVisitors(t *testing.T) {
 	assert.Contains(t, failure, `differs: page "1" anonymousId="<anonymousId 1>"`+"\n    "+`anonymousId is "<anonymousId 2>", want "<anonymousId 1>"`)
 }
 
-// The order of arrival of equal visitors' calls varies between runs.
+// Calls of visitors with equal calls may arrive in any order.
 func TestGoldenWithEqualVisitors(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	run := func(visits string) {

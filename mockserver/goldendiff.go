@@ -13,7 +13,7 @@ import (
 )
 
 // diff returns the differences between the received calls and a golden file as lines, or
-// nil. It replaces the IDs in got and want.
+// nil if there are none. It replaces the IDs in got and want.
 func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	pairs := g.pair(got, want)
 	if !g.KeepIDs {
@@ -50,10 +50,11 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	return lines
 }
 
-// pair returns the index of the matching received call for each call of a file: an equal
-// one, otherwise the most similar unmatched call of the same kind, or -1.
+// pair returns, for each call of the file, the index of the matching received call: an
+// equal call if there is one, otherwise the most similar unmatched call of the same kind.
+// Without either, the index is -1.
 func (g Golden) pair(got, want []goldenCall) []int {
-	same, left := map[string][]int{}, map[string][]int{} // by key, and by kind
+	same, left := map[string][]int{}, map[string][]int{} // indices by key, and by kind
 	for i, key := range g.keys(got) {
 		same[key] = append(same[key], i)
 	}
@@ -86,7 +87,7 @@ func (g Golden) pair(got, want []goldenCall) []int {
 // maxCompared limits the number of comparisons per call.
 const maxCompared = 50
 
-// nearest returns the index of the call most similar to want, or -1.
+// nearest returns the index of the call that is most similar to want, or -1.
 func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
 	nearest := -1
 	var least *jsondiff.Diff
@@ -99,8 +100,8 @@ func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
 	return nearest
 }
 
-// nameVisitors gives the anonymousIds of matched calls their names from the file, and
-// new names to the others.
+// nameVisitors gives anonymousIds of matched calls the names from the file, and the
+// other anonymousIds new names.
 func nameVisitors(pairs []int, got, want []goldenCall) {
 	names, taken := map[string]string{}, map[string]bool{"": true}
 	for i, at := range pairs {

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Runs the HTTP server over pipes under synctest.
+// The HTTP server runs over pipes under synctest.
 func TestSlowSendersAreDisconnected(t *testing.T) {
 	for name, test := range map[string]struct {
 		send   string        // sent immediately
@@ -199,8 +199,8 @@ func TestHostileRequestsDoNotCrashTheServer(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// A retained call must not keep the whole request in memory: anyone with a write key
-// could otherwise exhaust it.
+// A retained call must not keep its whole request in memory. Otherwise anyone with a write
+// key could exhaust the memory.
 func TestRetainedCallsDoNotPinTheirRequest(t *testing.T) {
 	const requests, size = 20, 200_000
 	good := func(i int) string {

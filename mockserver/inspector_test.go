@@ -88,7 +88,7 @@ func find(t *testing.T, text, pattern string) string {
 	return found[1]
 }
 
-// A frame is an event of the stream.
+// A frame is one event of an event stream.
 type frame struct {
 	Reset bool
 	Rows  []struct {
@@ -172,7 +172,7 @@ func shows(part string) func(frame) bool {
 	return func(f frame) bool { return strings.Contains(f.html(), part) }
 }
 
-// position returns the position of a page's list.
+// position returns the position of a page's list in the event stream.
 func position(t *testing.T, srv *mockserver.Server) string {
 	_, body := get(t, srv.URL+"/")
 	return find(t, body, `data-from="([^"]+)"`)
@@ -289,7 +289,7 @@ func TestStreamFilters(t *testing.T) {
 	}
 	assert.Equal(t, 1, pages.counts.Matched)
 
-	// A call that no longer matches is removed.
+	// A call that no longer matches the filter is removed.
 	down.Delete("down")
 	n, err := srv.Engine().Replay(t.Context(), "hook", engine.Selection{})
 	require.NoError(t, err)
@@ -406,7 +406,7 @@ func TestReplayOfAFilterReplaysTheCountedCalls(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(page, `data-calls="7"`))
 	upTo := find(t, page, `name="upTo" value="(\d+)"`)
 	renderedAt := html.UnescapeString(find(t, page, `name="renderedAt" value="([^"]+)"`))
-	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // was not counted and is not replayed
+	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // arrives after the page counted the calls to replay
 	browser := newBrowser(t)
 	res, page := request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "renderedAt": {renderedAt}, "pick": {"failed:hook"}})
 	assert.Equal(t, "/?q=event%3Atested", res.Request.URL.RequestURI())
@@ -420,9 +420,9 @@ func TestReplayOfAFilterReplaysTheCountedCalls(t *testing.T) {
 	_, page = get(t, srv.URL+"/?notice=0+calls+are+being+replayed.")
 	assert.NotContains(t, page, "Replaying", "no link makes one up")
 
-	// All failed calls of a destination are replayed.
+	// The form replays all failed calls of a destination.
 	_, page = get(t, srv.URL+"/destination?name=other")
-	assert.Contains(t, page, "answered 404 (Not Found)")
+	assert.Contains(t, page, "responded with 404 (Not Found)")
 	_, page = get(t, srv.URL+"/replay?destination=other")
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, browser, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "renderedAt": {find(t, page, `name="renderedAt" value="([^"]+)"`)}, "pick": {"failed:other"}})
@@ -511,8 +511,8 @@ func TestInspectorLogin(t *testing.T) {
 	})
 }
 
-// The session's cookie becomes invalid at every collector that shares the state. Other
-// sessions continue.
+// Logout makes the session's cookie invalid at every collector that shares the state.
+// Other sessions continue.
 func TestLogoutEndsTheSessionOnEveryCollector(t *testing.T) {
 	state := state.NewMemory()
 	var pages [2]http.Handler
@@ -653,7 +653,7 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 			for i := range 10 {
 				post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprintf("%d-%d", n, i), 20))
 				post(t, srv.URL+"/v1/batch", "key", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
-				srv.Clear() // links to rejected calls contain the feed's name
+				srv.Clear() // because links to rejected calls contain the feed's name
 			}
 		})
 	}
@@ -681,7 +681,7 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 	s.until(func(f frame) bool { return f.Reset })
 }
 
-// The page then reconnects and is redirected to the login page.
+// When the stream ends, the page reconnects and is redirected to the login page.
 func TestStreamEndsWithItsSession(t *testing.T) {
 	collector := newCollector(t, engine.Config{})
 	inspector, guard := newPages(t, collector, access.GuardConfig{Token: "one-token"})
@@ -698,8 +698,8 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// Numeric IDs become strings and keep all digits. Numeric properties lose digits, and
-// the doctor reports only those.
+// Numeric IDs become strings and keep all digits. Numeric properties may lose digits, and
+// the doctor command reports only those.
 func TestNumericIDsKeepTheirDigits(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})

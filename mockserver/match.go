@@ -17,7 +17,7 @@ import (
 
 // A Match reports whether it selects a call. Tests may define their own; a Match can
 // explain a mismatch with [tracking.Record.Missf]. A Match runs on the goroutine that
-// reads or waits, once per change of a record.
+// calls a method of View, once per change of a record.
 type Match func(*tracking.Record) bool
 
 // is compares one field of a record with the wanted value.
@@ -25,17 +25,17 @@ func is(r *tracking.Record, field, got, want string) bool {
 	return got == want || r.Missf("%s is %v", field, unlike{got, want})
 }
 
-// An argument of Missf that implements distant measures how far the record's value is
-// from the wanted one. If several records match equally well, the closest one is shown.
+// distant is implemented by arguments of Missf. It measures how far the record's value is
+// from the wanted value. If several records match equally well, the closest one is shown.
 type distant interface{ distance() int }
 
-// unlike is a string and the wanted string.
+// unlike contains an actual and a wanted string.
 type unlike struct{ got, want string }
 
 func (u unlike) String() string { return fmt.Sprintf("%q, want %q", u.got, u.want) }
 func (u unlike) distance() int  { return jsondiff.Distance(u.got, u.want) }
 
-// distantLine is a line with a distance.
+// distantLine is an explanation with a distance.
 type distantLine struct {
 	text string
 	by   int
@@ -53,7 +53,7 @@ func OfType(typ string) Match {
 func OfEvent(event string) Match {
 	return func(r *tracking.Record) bool {
 		track := is(r, "type", r.Call.Type, "track")
-		return is(r, "event", r.Call.Event, event) && track // evaluates both: a call that mismatches in both is further away
+		return is(r, "event", r.Call.Event, event) && track // evaluates both: a call with two mismatches is less similar
 	}
 }
 
@@ -119,7 +119,7 @@ func checkUsable(match []Match) error {
 	return nil
 }
 
-// Retried selects calls whose sender reported n earlier requests with them in
+// Retried selects calls for which the sender reported n earlier requests in the header
 // X-Retry-Count; see [tracking.Record.RetryCount]. Retried(0) selects first attempts.
 func Retried(n int) Match {
 	return func(r *tracking.Record) bool {
@@ -144,7 +144,7 @@ func InState(destination string, state tracking.State) Match {
 	}
 }
 
-// triedBy lists the destinations that attempted a call, in case the name is wrong.
+// triedBy lists the destinations that attempted a call, which helps if the name is wrong.
 func triedBy(r *tracking.Record) string {
 	var names []string
 	for i := range r.Ends {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Tiny calls, calls in single requests and calls surrounded by white space do not exceed
-// the limit.
+// The memory used by tiny calls, by calls in single requests and by calls surrounded by
+// white space stays below the limit.
 func TestMemoryJournalLimitCountsMemory(t *testing.T) {
 	const limit = 2 << 20
 	for name, test := range map[string]struct {

@@ -129,7 +129,7 @@ func TestRetryCountIsRecorded(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, want, record.RetryCount, id)
 	}
-	post("none", "X-Retry-Count: 2") // the first response was lost
+	post("none", "X-Retry-Count: 2") // a retry after the first response was lost
 	record, _ := srv.Call("none")
 	assert.Equal(t, 2, record.RetryCount)
 	assert.Equal(t, 1, record.Repeats)
@@ -215,7 +215,8 @@ func TestReadingMessagesDoesNotDrain(t *testing.T) {
 	assert.Equal(t, "[]\n", text)
 }
 
-// Requests by pages of other sites and requests with foreign host names are refused.
+// The test API refuses requests from pages of other sites and requests with foreign
+// host names.
 func TestMessagesRefuseForeignSites(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))

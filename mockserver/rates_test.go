@@ -81,7 +81,7 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	})
 }
 
-// After a Retry-After, no call of any entry is sent before the requested time.
+// After a Retry-After, no call is sent before the requested time.
 func TestRetryAfterPausesTheDestination(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
@@ -134,8 +134,8 @@ func TestRetryAfterPausesTheDestination(t *testing.T) {
 	}
 }
 
-// A restarted collector and a second collector of the same store make no request during a
-// pause that a receiver requested.
+// During a pause that a receiver requested, a restarted collector and a second collector
+// with the same store make no requests.
 func TestRetryAfterSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
@@ -166,7 +166,8 @@ func TestRetryAfterSurvivesRestart(t *testing.T) {
 	})
 }
 
-// Collectors that share a store apply a pause that the receiver requested from one of them.
+// If a receiver requests a pause from one collector, all collectors that share its store
+// pause.
 func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Store: state.NewMemory()}
@@ -191,7 +192,7 @@ func TestRetryAfterAppliesToAllCollectors(t *testing.T) {
 	})
 }
 
-// The pause applied to the previous URLs.
+// A pause applies only to the URLs that requested it.
 func TestChangedURLsEndTheRetryAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
@@ -227,8 +228,8 @@ func TestSuccessfulURLIgnoresRetryAfterOfOthers(t *testing.T) {
 	})
 }
 
-// A 410 stops the destination, also after restarts, and fails new calls. It continues
-// after Resume, after being disabled and enabled, or with another URL.
+// A 410 stops the destination and fails new calls, even after restarts. The destination
+// continues after Resume, after it is disabled and enabled, or with another URL.
 func TestGoneStopsTheDestination(t *testing.T) {
 	for name, again := range map[string]func(*testing.T, *mockserver.Server){
 		"resumed": func(t *testing.T, srv *mockserver.Server) {
@@ -257,18 +258,18 @@ func TestGoneStopsTheDestination(t *testing.T) {
 				send(t, srv, track("m", 200))
 				synctest.Wait()
 				assert.EqualValues(t, 200, account(t, srv).Failed)
-				asked := len(h.times("/1", time.Time{}))
-				assert.LessOrEqual(t, asked, 200)
+				requests := len(h.times("/1", time.Time{}))
+				assert.LessOrEqual(t, requests, 200)
 				s := srv.Engine().Status()[0]
 				assert.Equal(t, engine.DestinationGone, s.State)
 				assert.WithinDuration(t, time.Now(), s.GoneSince, time.Second)
 				h.answer("/1", nil)
 				send(t, srv, track("n", 20))
 				synctest.Wait()
-				assert.Len(t, h.times("/1", time.Time{}), asked, "no request is made any more")
+				assert.Len(t, h.times("/1", time.Time{}), requests, "no request is made any more")
 				assert.EqualValues(t, 220, account(t, srv).Failed)
 				require.NoError(t, srv.Close())
-				assert.Equal(t, 1, strings.Count(log.String(), "destination stopped: its webhooks answered 410 (Gone)"))
+				assert.Equal(t, 1, strings.Count(log.String(), "destination stopped: its webhooks responded with 410 (Gone)"))
 
 				srv, h = inProcess(t, config)
 				assert.Equal(t, engine.DestinationGone, srv.Engine().Status()[0].State, "it is gone after a restart, too")

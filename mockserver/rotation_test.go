@@ -42,7 +42,7 @@ func newVerifier(t *testing.T, secrets ...string) (address string, count func(se
 	}
 }
 
-// During rotation requests have two signatures until the receiver has the new secret.
+// During rotation, requests have two signatures, so that receivers can use either secret.
 func TestSecretRotation(t *testing.T) {
 	const before, after = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	byAPI := func(t *testing.T, srv *mockserver.Server, change string, _ url.Values) {

@@ -72,8 +72,8 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	return s, nil
 }
 
-// handlerOf routes requests to the admin API and the test API; pages receives all
-// others and passes tracking requests on.
+// handlerOf routes requests to the admin API and the test API. pages receives all other
+// requests and passes tracking requests on.
 func handlerOf(api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") || slices.Contains(admin.TestPaths, r.URL.Path) {
@@ -84,12 +84,12 @@ func handlerOf(api, pages http.Handler) http.Handler {
 	})
 }
 
-// Transport returns an http.RoundTripper that calls the server's handler in-process,
-// whatever the request's host. See [NewTransport].
+// Transport returns an http.RoundTripper that calls the server's handler in-process. It
+// ignores the host of the request. See [NewTransport].
 func (s *Server) Transport() http.RoundTripper { return NewTransport(s.handler) }
 
-// Client returns an http.Client that uses Transport. With it, a client whose Endpoint is
-// the server's URL works even without a listener.
+// Client returns an http.Client that uses Transport. An analytics client with this Client
+// and the Endpoint URL works even if the server has no listener.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
 // Close closes the listener, aborts requests in flight and stops deliveries. It is

@@ -57,7 +57,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.response(r, &pipedBody{body, cancel, forget}), nil
 }
 
-// received returns a request as a server would receive it.
+// received returns a copy of the request as a server would receive it.
 func received(r *http.Request, ctx context.Context) *http.Request {
 	in := r.Clone(ctx)
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:0"
@@ -82,7 +82,7 @@ type pipedResponse struct {
 	header  http.Header
 	head    bool // response to a HEAD request, without a body
 	body    *io.PipeWriter
-	once    sync.Once     // closes started
+	once    sync.Once     // guards the closing of started
 	started chan struct{} // closed when status and header are set, or the handler has ended
 	status  int           // set before started is closed; 0 if the handler wrote no response
 	sent    http.Header   // set before started is closed

@@ -28,11 +28,11 @@ type View struct {
 	deliveries *faults
 	source     string // the view's source; empty for all
 	timeout    time.Duration
-	cleared    *sync.Map // watermark by source name
+	cleared    *sync.Map // watermarks by source name
 }
 
-// Within returns a view whose Expect, ExpectN and Wait wait for at most d instead of
-// [WaitTimeout]:
+// Within returns a view with another time limit: its methods Expect, ExpectN and Wait wait
+// for at most d instead of [WaitTimeout].
 //
 //	srv.Within(time.Minute).Expect(t, mockserver.OfEvent("Report Sent"))
 func (v View) Within(d time.Duration) View {
@@ -40,8 +40,8 @@ func (v View) Within(d time.Duration) View {
 	return v
 }
 
-// A watermark is the number of the last call and the last rejection before a Clear.
-// Numbering starts at 1.
+// A watermark contains the numbers of the last call and the last rejection before a
+// Clear. Numbering starts at 1.
 type watermark struct{ call, rejection int64 }
 
 func (v View) clearedUpTo(source string) watermark {
@@ -111,7 +111,7 @@ func (v View) Call(messageID string) (record tracking.Record, ok bool) {
 	return tracking.Record{}, false
 }
 
-// Rejections returns the rejected calls and the reasons.
+// Rejections returns the rejected calls with the reasons.
 func (v View) Rejections() []tracking.Rejection {
 	all, first := v.engine.History().Rejections()
 	var shown []tracking.Rejection
@@ -132,7 +132,7 @@ func (v View) Wait(ctx context.Context, n int, match ...Match) ([]tracking.Call,
 	return callsOf(records), err
 }
 
-// wait returns the records as they were when they were selected; they may have changed
+// wait returns the records in the state in which they were selected. They may have changed
 // since.
 func (v View) wait(ctx context.Context, n int, match []Match) ([]tracking.Record, error) {
 	if err := checkUsable(match); err != nil {
@@ -280,13 +280,13 @@ func (v View) Clear() {
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
-	v.cleared.Store(v.source, mark) // before waiters re-check
+	v.cleared.Store(v.source, mark) // before waiting callers check again
 	v.engine.Forget(records)
 }
 
 // Fail applies faults to the next requests to the collector, one after another. The
-// faults of a single source's view apply only to requests whose Authorization header
-// contains the source's write key.
+// faults of a single source's view apply only to requests with the source's write key in
+// the Authorization header.
 func (v View) Fail(f ...Fault) {
 	v.requests.add(v.source, f)
 }
@@ -303,8 +303,8 @@ func (v View) ClearFaults() {
 	v.deliveries.clear(v.source)
 }
 
-// FaultsLeft returns the number of requests that the faults still wait for, without
-// permanent faults.
+// FaultsLeft returns the number of requests that faults will still affect. It does not
+// count permanent faults.
 func (v View) FaultsLeft() int {
 	return v.requests.left(v.source) + v.deliveries.left(v.source)
 }

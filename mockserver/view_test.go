@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// judged is a TB that records a failure.
+// A judged is a TB that records a failure.
 type judged struct {
 	failure  string
 	cleanups []func()

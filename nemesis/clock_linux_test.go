@@ -13,9 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The clock of a single process cannot be set, so the collector is built with a modified package
-// time: Now subtracts a number of seconds, which it reads from a file every 20 ms. Only the wall
-// clock steps. The monotonic clock of timers continues, as when the clock of a machine is set.
+// The system clock cannot be changed for a single process. So the collector is built with a
+// modified package time. Its function Now subtracts a number of seconds, which it reads from a file
+// every 20 ms. Only the wall clock changes. The monotonic clock of timers continues, as it does
+// when the clock of a machine is set.
 const (
 	now        = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	steppedNow = now + "\tsec += nemesisStep.Load()\n"
@@ -61,7 +62,7 @@ func nemesisRead(path string) {
 }
 `
 
-// withClock returns the path of a command whose clock can be stepped.
+// withClock returns the path of a collector command with the modified clock.
 func (p *programs) withClock(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,11 +82,11 @@ func (p *programs) withClock(t *testing.T) string {
 	return p.build(t, "collector-with-clock", "-overlay", overlay, collectorPackage)
 }
 
-// steps are the steps of the clock, chosen by the seed.
+// steps contains the possible changes of the clock. The seed chooses one.
 var steps = []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour}
 
-// clockBack steps the clock back while calls wait for their next attempt, with the collector
-// running or stopped. They must be delivered as early as without the step.
+// clockBack sets the clock back while calls wait for their next attempt. The collector is running or
+// stopped. The calls must be delivered as early as without the change.
 func clockBack(r *rig) {
 	r.binary = binaries.withClock(r.T)
 	clock := filepath.Join(r.dir, "clock")

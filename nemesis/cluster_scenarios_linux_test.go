@@ -20,22 +20,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
 )
 
-// cluster is three NATS servers that sync each message before they acknowledge it, and collectors
-// that share them, each on its own machine. The rig queries the first collector.
+// cluster consists of three NATS servers and the collectors that use them, each on its own machine.
+// The servers sync each message before they acknowledge it. The rig sends its requests to the first
+// collector.
 type cluster struct {
 	*rig
-	lazy       []string // servers that acknowledge messages before they sync them
-	onDisks    bool     // whether each server has its own disk
+	lazy       []string // names of servers that acknowledge messages before they sync them
+	onDisks    bool     // each server has its own disk
 	net        *network.Network
 	nodes      []*machine
 	collectors []*machine
 }
 
-// machine is a host that runs one program.
+// machine is a host that runs one program of the cluster.
 type machine struct {
 	*network.Host
 	dir     string
-	disk    *disk.Disk // the disk of the directory; nil if it cannot fail
+	disk    *disk.Disk // the disk that contains dir; nil if the disk cannot fail
 	command []string
 	env     []string
 	process *harness.Process
@@ -53,10 +54,11 @@ func (m *machine) start() (err error) {
 	return err
 }
 
-// signal sends a signal to the program.
+// signal sends a signal to the machine's program.
 func (m *machine) signal(s syscall.Signal) error { return syscall.Kill(m.process.Pid(), s) }
 
-// powerCut kills the program, cuts the power of its disk, and mounts the remaining data.
+// powerCut kills the program, cuts the power of its disk, and mounts the disk with the remaining
+// data.
 func (m *machine) powerCut() error {
 	m.disk.Unplug()
 	m.process.Kill()
@@ -72,7 +74,7 @@ func newClusterWith(c *cluster, collectors int) *cluster {
 	r := c.rig
 	r.Helper()
 	require.NoError(r, network.Supported())
-	r.mayStoreTwice = true // a collector cannot know what another one has just stored
+	r.mayStoreTwice = true // collectors do not see immediately which calls others have stored
 	names := []string{"n1", "n2", "n3"}
 	for i := range collectors {
 		names = append(names, fmt.Sprint("c", i+1))
@@ -130,8 +132,8 @@ func (c *cluster) configureNode(m *machine) {
 	for _, peer := range []string{"n1", "n2", "n3"} {
 		routes = append(routes, fmt.Sprintf("nats://%s:6222", c.net.Host(peer).Address))
 	}
-	// One route to each peer: if both ends create several routes at the same time, the servers
-	// can close one too many, and lose contact for minutes.
+	// Each pair of servers has only one configured route. If both servers create routes at the
+	// same time, they can close too many of them and be disconnected for minutes.
 	store := m.dir
 	if m.disk != nil {
 		store = filepath.Join(m.disk.Path(), "store")
@@ -155,13 +157,13 @@ func (c *cluster) configureCollector(m *machine) {
 		urls = append(urls, "nats://"+n.Address+":4222")
 		monitors = append(monitors, "http://"+n.Address+":8222")
 	}
-	// The rig writes the configuration of the last collector.
+	// This sets the address and directory in the configuration of the new collector.
 	c.address, c.dir = m.Address+":8765", m.dir
 	c.settings = fmt.Sprintf("nats: {url: %q, monitor: %q}\nlimits: {queue: 1GB}", strings.Join(urls, ","), strings.Join(monitors, ","))
 	m.command = []string{c.binary, "serve", "--config", c.configure()}
 }
 
-// startAll starts the collectors simultaneously, and distributes the load to all of them.
+// startAll starts all collectors at the same time. The load is distributed to all of them.
 func (c *cluster) startAll() {
 	c.Helper()
 	var starting sync.WaitGroup
@@ -182,7 +184,7 @@ func (c *cluster) awaitReady(m *machine) {
 	require.NoError(c, m.collector().AwaitReady(patience), "%s: %s", m.Name, tail(m.process.Log(), 3000))
 }
 
-// loadedCluster starts a cluster with collectors and load.
+// loadedCluster starts a cluster with the given number of collectors, and a load.
 func loadedCluster(r *rig, collectors int) *cluster {
 	c := newClusterOf(r, collectors)
 	c.startAll()
@@ -190,8 +192,8 @@ func loadedCluster(r *rig, collectors int) *cluster {
 	return c
 }
 
-// leader returns the server that leads a stream, or the cluster if stream is empty. It returns nil
-// without a leader.
+// leader returns the server that leads a stream. If stream is empty, it returns the leader of the
+// cluster. It returns nil if there is no leader.
 func (c *cluster) leader(stream string) *machine {
 	for _, n := range c.nodes {
 		var answer struct {
@@ -242,13 +244,14 @@ func getJSON(url string, answer any) error {
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// deliveredBy returns the number of calls that a collector has delivered itself; 0 if it is unknown.
+// deliveredBy returns the number of calls that a collector itself has delivered. If the number is
+// unknown, it returns 0.
 func (c *cluster) deliveredBy(m *machine) float64 {
 	metrics, _ := m.collector().Metrics(c.Context())
 	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }
 
-// shared waits until every collector delivers calls, and records the time this took.
+// shared waits until every collector delivers calls. It records how long this takes.
 func (c *cluster) shared() {
 	c.Helper()
 	begin := time.Now()
@@ -259,7 +262,7 @@ func (c *cluster) shared() {
 	c.result.note("the work was shared after %v", time.Since(begin).Round(100*time.Millisecond))
 }
 
-// end finishes the round, and verifies the ledger with each collector.
+// end finishes the round and verifies the ledger on each collector.
 func (c *cluster) end() {
 	c.Helper()
 	c.finish()
@@ -269,7 +272,7 @@ func (c *cluster) end() {
 	}
 }
 
-// leaderKilled kills the server that leads CALLS.
+// leaderKilled kills the server that leads the stream CALLS.
 func leaderKilled(r *rig) {
 	c := loadedCluster(r, 2)
 	for range 2 {
@@ -284,7 +287,7 @@ func leaderKilled(r *rig) {
 	c.end()
 }
 
-// clusterPowerCuts cuts the power of one server, and then of all simultaneously.
+// clusterPowerCuts cuts the power of one server, and then of all servers at the same time.
 func clusterPowerCuts(r *rig) {
 	c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
 	c.startAll()
@@ -306,8 +309,8 @@ func clusterPowerCuts(r *rig) {
 	c.end()
 }
 
-// replicatedFiles are patterns of the files that a server of a cluster stores: the streams, and
-// the Raft logs and snapshots of their replicas and of the cluster.
+// replicatedFiles contains patterns for the files of a server in a cluster. These are the files of
+// streams, and the Raft logs and snapshots of stream replicas and of the cluster.
 var replicatedFiles = append([]string{
 	"$SYS/_js_/*/msgs/*.blk",
 	"$SYS/_js_/*/snapshots/*",
@@ -315,15 +318,15 @@ var replicatedFiles = append([]string{
 	"$SYS/_js_/_meta_/*/*",
 }, storeFiles[:len(storeFiles)-1]...)
 
-// stored returns the non-empty files of a server's store that match a pattern of storeFiles or
-// replicatedFiles.
+// stored returns the non-empty files of a server that match a pattern. Patterns are in storeFiles
+// and replicatedFiles.
 func (m *machine) stored(r *rig, pattern string) []string {
 	r.Helper()
 	pattern = strings.TrimPrefix(pattern, "jetstream/")
 	return regularFiles(r, filepath.Join(m.disk.Path(), "store", "jetstream", pattern))
 }
 
-// damage changes one bit of a server's files, or truncates one. The server must not run.
+// damage changes one bit in a file of a server, or truncates a file. The server must be stopped.
 func (c *cluster) damage(m *machine, truncate bool) {
 	c.Helper()
 	var files []string
@@ -346,10 +349,10 @@ func (c *cluster) damage(m *machine, truncate bool) {
 	c.result.note("%s %s: %s at byte %d", m.Name, name, kind, at)
 }
 
-// minorityDamaged damages a file of a stopped server. Then it pauses the other two servers in turn,
-// so that every majority includes the damaged server, and cuts the power of all. Every call must be
-// delivered before the damaged server is replaced. If verify fails before that, it must report
-// the damage.
+// minorityDamaged damages a file of a stopped server. It then pauses the other two servers in turn,
+// so that every majority includes the damaged server, and cuts the power of all servers. Every call
+// must be delivered before the damaged server is replaced. If verify fails before that, it must
+// report the damage.
 func minorityDamaged(truncate bool) func(r *rig) {
 	return func(r *rig) {
 		c := newClusterWith(&cluster{rig: r, onDisks: true}, 2)
@@ -360,7 +363,7 @@ func minorityDamaged(truncate bool) func(r *rig) {
 		if c.random.IntN(2) == 0 {
 			require.NoError(c, bad.powerCut())
 		} else {
-			require.NoError(c, bad.process.Stop()) // the server writes its snapshots when it stops
+			require.NoError(c, bad.process.Stop()) // a server writes its snapshots when it stops
 		}
 		c.damage(bad, truncate)
 		require.NoError(c, bad.start())
@@ -386,7 +389,7 @@ func minorityDamaged(truncate bool) func(r *rig) {
 		c.await("the destination is resumed", func() bool { return c.ask(http.MethodPost, "/destinations/hook/resume", nil, nil) == nil })
 		c.stopLoad(patience)
 		c.settle(0)
-		for _, m := range c.collectors { // each reads the copy of one server, chosen by the cluster
+		for _, m := range c.collectors { // each collector reads the data of one server, which the cluster chooses
 			if out, err := c.verifyAt(m.Address + ":8765"); err != nil {
 				require.Contains(c, out, "cannot be read")
 				c.result.note("verify: %s", strings.TrimSpace(out))
@@ -397,8 +400,8 @@ func minorityDamaged(truncate bool) func(r *rig) {
 	}
 }
 
-// replace starts a server with an empty directory, as docs/cluster.md describes, and waits until it
-// has copied all data from the others.
+// replace replaces a server by one with an empty directory, as docs/cluster.md describes. It waits
+// until the new server has copied all data from the others.
 func (c *cluster) replace(m *machine) {
 	c.Helper()
 	m.process.Kill()
@@ -407,7 +410,7 @@ func (c *cluster) replace(m *machine) {
 	c.await("all replicas are up to date", func() bool { return c.upToDate(m) })
 }
 
-// upToDate reports whether a server is up to date in every stream.
+// upToDate reports whether a server has the latest data of every stream.
 func (c *cluster) upToDate(m *machine) bool {
 	client := http.Client{Timeout: 5 * time.Second}
 	res, err := client.Get("http://" + m.Address + ":8222/healthz")
@@ -418,7 +421,7 @@ func (c *cluster) upToDate(m *machine) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// nodeCutOff cuts a server off from all others, in one or both directions.
+// nodeCutOff disconnects a server from all others, in one direction or both.
 func nodeCutOff(r *rig) {
 	c := loadedCluster(r, 2)
 	node := c.nodes[c.random.IntN(len(c.nodes))]
@@ -446,8 +449,8 @@ func nodeCutOff(r *rig) {
 	c.end()
 }
 
-// collectorCutOff cuts a collector off from the servers. It must refuse calls, and another collector
-// must take over.
+// collectorCutOff disconnects a collector from the servers. The collector must refuse calls, and
+// another collector must take over its work.
 func collectorCutOff(r *rig) {
 	c := loadedCluster(r, 2)
 	isolated := c.collectors[c.random.IntN(2)]
@@ -458,7 +461,7 @@ func collectorCutOff(r *rig) {
 		return harness.Post(c.Context(), client, isolated.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
 	})
 	assert.Less(c, time.Since(begin), 5*time.Second)
-	c.own++ // the refused call can be stored
+	c.own++ // the refused call may have been stored
 	c.result.note("status 503 after %v", time.Since(begin).Round(100*time.Millisecond))
 	c.sleep(time.Second, 4*time.Second)
 	c.progress(300)
@@ -468,15 +471,15 @@ func collectorCutOff(r *rig) {
 	c.end()
 }
 
-// startedTogether starts three collectors simultaneously on a new cluster.
+// startedTogether starts three collectors at the same time on a new cluster.
 func startedTogether(r *rig) {
 	c := loadedCluster(r, 3)
 	c.shared()
 	c.end()
 }
 
-// lazyRefused runs a server that acknowledges messages before it syncs them. A collector must start
-// only with --accept-lazy-sync.
+// lazyRefused uses a server that acknowledges messages before it syncs them. A collector must refuse
+// to start with it unless --accept-lazy-sync is set.
 func lazyRefused(r *rig) {
 	lazy := []string{"n1", "n2", "n3"}[r.random.IntN(3)]
 	c := newClusterOf(r, 1, lazy)

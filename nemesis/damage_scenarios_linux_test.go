@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillStore makes the collector store data of every kind: calls pending for the paused
-// destination hook; calls that a destination made by the API has delivered or failed; and a
-// deletion request. Then it rests for a time, and kills or stops the collector.
+// fillStore makes the collector store all kinds of data: pending calls for the paused destination
+// hook, delivered and failed calls of a destination created with the API, and a deletion request. It
+// then waits for the duration rest, and kills or stops the collector.
 func (r *rig) fillStore(rest time.Duration) {
 	r.Helper()
 	r.onDisk("")
@@ -27,7 +27,7 @@ func (r *rig) fillStore(rest time.Duration) {
 	r.progress(400)
 	r.receiver.answer.Store(0)
 	require.NoError(r, r.ask(http.MethodPost, "/deletions", map[string]any{"id": "forget-me", "userIds": []string{"u1"}}, nil))
-	r.own = 1 // the notification of the deletion is a call
+	r.own = 1 // the deletion notice is a call that the collector creates
 	r.progress(400)
 	r.stopLoad(patience)
 	time.Sleep(rest)
@@ -38,7 +38,7 @@ func (r *rig) fillStore(rest time.Duration) {
 	}
 }
 
-// files returns the non-empty files of the collector's directory that match a pattern.
+// files returns the non-empty files in the collector's directory that match a pattern.
 func (r *rig) files(pattern string) []string {
 	r.Helper()
 	return regularFiles(r, filepath.Join(r.data(), pattern))
@@ -60,7 +60,7 @@ func regularFiles(r *rig, pattern string) (found []string) {
 	return found
 }
 
-// change rewrites a file of the store.
+// change replaces the content of a file in the store by the result of how.
 func (r *rig) change(path string, how func([]byte) []byte) {
 	r.Helper()
 	text, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func (r *rig) change(path string, how func([]byte) []byte) {
 	r.result.note("%s (%d bytes)", strings.TrimPrefix(name, "jetstream/$G/streams/"), len(text))
 }
 
-// storeFiles are patterns of the files with stored data.
+// storeFiles contains patterns for the files that contain stored data.
 var storeFiles = []string{
 	"jetstream/$G/streams/*-CALLS/msgs/*.blk",
 	"jetstream/$G/streams/*-OUTCOMES/msgs/*.blk",
@@ -87,9 +87,9 @@ var storeFiles = []string{
 	"journal.json",
 }
 
-// bitFlip changes one bit of one file, of each kind in turn. The collector either starts without
-// a loss, or does not start. With --accept-loss it starts, and reports exactly the lost calls: at
-// most the calls of one record.
+// bitFlip changes one bit in one file. The rounds go through all kinds of files. Either the collector
+// starts without a loss, or it refuses to start. With --accept-loss it starts, and reports exactly the
+// lost calls, which are at most the calls of one record.
 func bitFlip(r *rig) {
 	r.fillStore(0)
 	var files []string
@@ -106,7 +106,7 @@ func bitFlip(r *rig) {
 	r.goOnWithDamage(file)
 }
 
-// firstBlock changes a bit at the beginning of the stored calls, where records attach the
+// firstBlock changes a bit in the first block of stored calls. The records there contain the
 // destinations.
 func firstBlock(r *rig) {
 	r.fillStore(0)
@@ -139,13 +139,13 @@ func (r *rig) goOnWithDamage(file string) {
 		assert.NoError(r, r.ask(http.MethodGet, "/deletions/forget-me", nil, nil))
 	}
 	r.stop()
-	r.start() // an accepted loss is not refused again
+	r.start() // after an accepted loss, the collector starts without the flag
 	r.verify()
 }
 
-// vanished truncates or deletes a file of calls, settings or state. The collector does not start.
-// With the directory restored from a backup it continues. It detects the loss of settings and
-// state from notes that it stores every second, or less often if this takes long.
+// vanished truncates or deletes a file of calls, settings or state. The collector refuses to start.
+// After the directory is restored from a backup, the collector continues. It detects lost settings
+// and state with the help of notes that it usually stores every second.
 func vanished(r *rig) {
 	r.fillStore(10 * time.Second)
 	files := append(r.files("jetstream/$G/streams/KV_*/msgs/*.blk"), r.files("jetstream/$G/streams/*-CALLS/msgs/*.blk")...)
@@ -171,17 +171,17 @@ func vanished(r *rig) {
 	assert.NoError(r, r.ask(http.MethodGet, "/deletions/forget-me", nil, nil))
 }
 
-// torn adds a part of a record, or garbage, to the end of a file, like a power cut during a write.
-// Such a record was never acknowledged, so the collector removes it without --accept-loss.
+// torn appends a part of a record or garbage to a file, like a power cut during a write. Such a
+// record was never acknowledged, so the collector removes it even without --accept-loss.
 func torn(r *rig) {
 	r.loaded(500)
 	r.kill()
-	files := r.files("jetstream/$G/streams/*-*S/msgs/*.blk") // CALLS, OUTCOMES, ATTEMPTS
+	files := r.files("jetstream/$G/streams/*-*S/msgs/*.blk") // files of CALLS, OUTCOMES and ATTEMPTS
 	files = append(files, r.files("jetstream/$G/streams/*-STATE/msgs/*.blk")...)
 	r.change(files[int(r.seed)%len(files)], func(b []byte) []byte {
 		n := 1 + r.random.IntN(min(len(b)/2, 5000))
 		switch r.random.IntN(3) {
-		case 0: // the beginning of a record
+		case 0: // the first part of a record
 			return append(b, b[:n]...)
 		case 1: // a page of zeros
 			return append(b, make([]byte, n)...)
@@ -195,8 +195,8 @@ func torn(r *rig) {
 	r.finish()
 }
 
-// oldDamage changes a bit of data that was stored seconds ago, with sync: 1s. Only damage of the
-// last second is accepted.
+// oldDamage changes a bit in data that was stored some seconds ago, with sync: 1s. The collector
+// accepts only damage of data from the last second.
 func oldDamage(r *rig) {
 	r.settings = "sync: 1s"
 	r.onDisk("")
@@ -204,7 +204,7 @@ func oldDamage(r *rig) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
 	r.begin(1000)
 	r.stopLoad(patience)
-	time.Sleep(4 * time.Second) // until all data is on disk
+	time.Sleep(4 * time.Second) // long enough for all data to be on the disk
 	r.powerCut()
 	file := r.files(storeFiles[0])[0]
 	text, err := os.ReadFile(file)
@@ -224,7 +224,7 @@ func oldDamage(r *rig) {
 	r.finish()
 }
 
-// lazyPowerCut cuts the power with sync: 1s. Only calls of the last second can be lost.
+// lazyPowerCut cuts the power of a collector with sync: 1s. Only calls of the last second may be lost.
 func lazyPowerCut(r *rig) {
 	r.settings = "sync: 1s"
 	r.onDisk("")
@@ -232,7 +232,7 @@ func lazyPowerCut(r *rig) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
 	r.begin(1000)
 	r.sleep(2*time.Second, 4*time.Second)
-	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // a second, and the delay of a busy machine
+	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // one second, plus the delay of a busy machine
 	r.powerCut()
 	r.mayLoseUntil = time.Now()
 	r.start()
@@ -241,8 +241,8 @@ func lazyPowerCut(r *rig) {
 	r.finish()
 }
 
-// replays kills the collector during a replay of failed calls, and replays them again at once.
-// Each call must be counted once, and delivered calls must not be listed as failed.
+// replays kills the collector while it replays failed calls, and immediately replays them again. Each
+// call must be counted once, and delivered calls must not be listed as failed.
 func replays(r *rig) {
 	r.onDisk("")
 	r.receiver.answer.Store(http.StatusBadRequest)
@@ -271,7 +271,8 @@ func replays(r *rig) {
 	r.finish()
 }
 
-// queueLimit kills a collector with a full queue. Stored data must count from the start on.
+// queueLimit kills a collector with a full queue. After a restart, the stored calls must count
+// towards the limit immediately.
 func queueLimit(r *rig) {
 	const limit = 8 << 20
 	r.settings = "limits: {queue: 8MiB}"
@@ -284,8 +285,7 @@ func queueLimit(r *rig) {
 		refused := r.load.Refused.Load()
 		r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
 		r.kill()
-		r.launch() // with a full queue it does not become ready
-		r.await("the admin API responds", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
+		require.NoError(r, r.startFull())
 		time.Sleep(2 * time.Second)
 	}
 	refused := r.load.Refused.Load()

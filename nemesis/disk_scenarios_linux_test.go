@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// kills kills the collector at random moments.
+// kills kills the collector at random times.
 func kills(r *rig) {
 	r.loaded(0)
 	for range 3 {
@@ -22,8 +22,7 @@ func kills(r *rig) {
 	r.finish()
 }
 
-// powerCuts cuts the power, so that unflushed data in the caches of the kernel and the disk is
-// lost.
+// powerCuts cuts the power. The unflushed data in the caches of the kernel and of the disk is lost.
 func powerCuts(r *rig) {
 	r.loaded(0)
 	for range 2 {
@@ -35,8 +34,8 @@ func powerCuts(r *rig) {
 	r.finish()
 }
 
-// pauses kills the collector or cuts its power during a pause requested with Retry-After. The
-// next start makes no request before the pause ends.
+// pauses kills the collector, or cuts its power, during a pause requested with Retry-After. After a
+// restart, the collector must not send a request before the pause is over.
 func pauses(r *rig) {
 	const seconds = 8
 	r.receiver.pause.Store(seconds)
@@ -44,7 +43,7 @@ func pauses(r *rig) {
 	seen := 0
 	for range 3 {
 		r.await("a pause is requested", func() bool { return len(r.receiver.refusals()) > seen })
-		r.sleep(time.Second, 2*time.Second) // the pause is stored in the background
+		r.sleep(time.Second, 2*time.Second) // the collector stores the pause in the background
 		if r.random.IntN(2) == 0 {
 			r.kill()
 		} else {
@@ -64,9 +63,9 @@ func pauses(r *rig) {
 	r.finish()
 }
 
-// failed makes one to three writes or flushes fail. The disk recovers, and the collector accepts
-// calls again. These must be on the medium, and not only in the kernel's cache, where the failed
-// pages are marked clean.
+// failed injects one to three failures of writes or flushes. The disk then works again, and the collector
+// accepts more calls. These calls must be stored on the medium. It is not enough that they are in the
+// kernel's cache, which marks pages as clean after a failed write.
 func failed(op disk.Op, orderly bool) func(r *rig) {
 	return func(r *rig) {
 		r.mayStoreTwice = true
@@ -77,7 +76,7 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 		r.await("operations have failed", func() bool { return r.disk.Stats().Failed > 0 })
 		if op == disk.Write {
 			r.progress(100)
-		} // after a failed flush a file system may need to be mounted again
+		} // after a failed flush, a file system may have to be mounted again
 		r.sleep(0, 500*time.Millisecond)
 		if orderly {
 			r.stop()
@@ -90,8 +89,8 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 	}
 }
 
-// fullDisk fills the disk of a collector that delivers. While outcomes cannot be stored,
-// deliveries must not repeat, and the queue must drain.
+// fullDisk fills the disk of a collector that is delivering calls. While the collector cannot store
+// outcomes, it must not deliver calls twice, and its queue must become empty.
 func fullDisk(r *rig) {
 	r.mayStoreTwice = true
 	r.onDisk("")
@@ -99,31 +98,31 @@ func fullDisk(r *rig) {
 	r.start()
 	r.begin(0)
 	r.delivers(5000)
-	r.receiver.delay.Store(int64(100 * time.Millisecond)) // calls arrive faster than they are delivered
+	r.receiver.delay.Store(int64(100 * time.Millisecond)) // make deliveries slower than the load
 	r.progress(3000)
 	require.NoError(r, r.disk.Fill(0))
 	r.await("calls are refused", func() bool { return r.load.Refused.Load() > 5 })
 	r.receiver.delay.Store(0)
 	r.sleep(3*time.Second, 6*time.Second)
-	r.settle(100) // the disk is still full; some calls may be accepted
+	r.settle(100) // the disk is still full, so the collector may accept only some calls
 	require.NoError(r, r.disk.Empty())
 	r.progress(200)
 	r.finish()
 	r.fewRepeats()
 }
 
-// atWork is the maximum number of delivered calls whose outcome could not be stored: for each
+// atWork is the maximum number of delivered calls whose outcome could not be stored. For each
 // destination, at most four entries of 128 calls are in progress.
 const atWork = 4 * 128
 
-// fewRepeats asserts that less than 1 % of the deliveries were repeated, in addition to the
-// calls in progress at the time of the fault.
+// fewRepeats checks that less than 1 % of the deliveries were repeated. It does not count calls that
+// were in progress at the time of the fault.
 func (r *rig) fewRepeats() {
 	r.Helper()
 	assert.Less(r, r.receiver.repeats(), r.receiver.total()/100+atWork, "too many repeated deliveries")
 }
 
-// readOnlyDisk makes the file system read-only until the machine restarts, as file systems do
+// readOnlyDisk makes the file system read-only until the machine restarts. File systems do this
 // after errors.
 func readOnlyDisk(r *rig) {
 	r.mayStoreTwice = true

@@ -1,7 +1,7 @@
-// Command nemesis tests the collector with faults of disks, kernels, clocks and networks, and
-// accounts for each call that got a 200 response. The scenarios are tests.
+// Command nemesis tests the collector with faults of disks, kernels, clocks and networks. The
+// scenarios are tests. They account for each call that received a 200 response.
 //
-// It needs root and Linux. Package disk creates faulty disks. To use one manually:
+// The tests need root and Linux. Package disk creates faulty disks. To use one manually:
 //
 //	go build -o /tmp/nemesis .
 //

@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// damagedList changes one bit of a stored list that was not sent yet, with --accept-loss. In half
-// of the rounds the list is a deletion request, otherwise an audience. The users of the damaged
-// record are lost and named, and no others. In a third of the rounds the bit is in the record of
-// the list, which may lose the complete list.
+// damagedList changes one bit in a stored list that has not been sent. The list is a deletion request
+// in half of the rounds, and an audience in the others. With --accept-loss, the collector must report
+// the users in the damaged record as lost, and no others. In a third of the rounds, the bit is in the
+// record that describes the list, so the whole list may be lost.
 func damagedList(r *rig) {
 	list, wholeList := deletionList, r.seed%3 == 0
 	if r.seed/2%2 == 1 {
@@ -44,24 +44,23 @@ func damagedList(r *rig) {
 
 	users := r.userIDs(3000)
 	file := r.listFile("users", users)
-	r.command(append(list.send, "--file", file)...) // its notices do not fit into the queue
+	r.command(append(list.send, "--file", file)...) // the list has more notices than the queue can hold
 	r.await("the list has begun", func() bool {
 		state, known := list.state(r)
 		return known && (len(state.Syncs) == 0 || state.Syncs[0].Entered > 0)
 	})
 	r.kill()
-	r.settings = "" // the next start sends the list
 	kind := list.part
 	if wholeList {
 		kind = list.record
 	}
 	hit := r.damageRecord(kind)
 	lost := hit.usersOf(users)
-	damaged := r.tryStart()
+	damaged := r.startFull()
 	if damaged != nil {
 		require.ErrorContains(r, damaged, "--accept-loss")
 		r.result.note("refused")
-		require.NoError(r, r.tryStart("--accept-loss"))
+		require.NoError(r, r.startFull("--accept-loss"))
 	} else {
 		lost = nil
 	}
@@ -87,7 +86,7 @@ func damagedList(r *rig) {
 	r.result.note("%s: %d of %d users lost", list.name, len(lost), len(users))
 	r.namesLoss(list, len(lost), state.LostRecord)
 
-	// The same list, and another deletion request, complete.
+	// The same list can be sent again, and another deletion request also completes.
 	for _, user := range lost {
 		want[user] = 1
 	}
@@ -100,7 +99,7 @@ func damagedList(r *rig) {
 		for _, user := range lost {
 			want[user]--
 		}
-		r.command(append(list.send, "--wait", "1m", "--file", file)...) // the same request again
+		r.command(append(list.send, "--wait", "1m", "--file", file)...) // send the same request again
 	}
 	r.command(append(again, append(list.wait, "--file", file)...)...)
 	r.settle(0)
@@ -110,14 +109,14 @@ func damagedList(r *rig) {
 	r.finish()
 }
 
-// A listKind is a kind of list and the commands for it.
+// A listKind describes a kind of list and the commands for it.
 type listKind struct {
 	name         string
-	send         []string // stores the list; a file follows
-	wait         []string // flags of send that wait until the list is sent
-	part, record string   // prefixes of the keys of stored records: parts of lists, and the list
-	prefix       string   // of the messageIds of its notices
-	path         string   // of the list in the admin API
+	send         []string // the command that stores a list; the file name follows
+	wait         []string // flags for send to wait until the list is sent
+	part, record string   // key prefixes of two kinds of records: a part of a list, and the list itself
+	prefix       string   // the prefix of the messageIds of its notices
+	path         string   // the path of the list in the admin API
 }
 
 var (
@@ -131,15 +130,15 @@ var (
 	}
 )
 
-// listState is the state of a list according to the admin API.
+// listState is the state of a list in the admin API.
 type listState struct {
 	LostUsers   int
 	LostRecord  bool
-	CompletedAt time.Time // of a deletion request
+	CompletedAt time.Time // set for a deletion request
 	Syncs       []struct {
 		State   string
 		Entered int
-	} // of an audience
+	} // set for an audience
 }
 
 func (s listState) done() bool {
@@ -151,7 +150,7 @@ func (s listState) done() bool {
 	return len(s.Syncs) > 0 || !s.CompletedAt.IsZero()
 }
 
-// state returns the state of the only list of its kind, if it is known.
+// state returns the state of the only list of its kind. It reports false if there is no list.
 func (k listKind) state(r *rig) (state listState, known bool) {
 	r.Helper()
 	var answer struct{ Deletions, Computations []listState }
@@ -164,7 +163,7 @@ func (k listKind) state(r *rig) (state listState, known bool) {
 	return all[0], true
 }
 
-// namesLoss checks that the commands report the number of lost users and the name of the list.
+// namesLoss checks that the commands report the name of the list and the number of lost users.
 func (r *rig) namesLoss(list listKind, lost int, record bool) {
 	r.Helper()
 	verified, err := r.verifyAt(r.address)
@@ -191,8 +190,8 @@ func (r *rig) namesLoss(list listKind, lost int, record bool) {
 	}
 }
 
-// replayedNotices replays refused notices of audiences and traits after newer lists. The
-// collector is killed while it sends the last lists and while it replays.
+// replayedNotices replays refused notices of audiences and traits after newer lists were sent. It kills
+// the collector while the collector sends the last lists and while it replays.
 func replayedNotices(r *rig) {
 	got := newNoticeReceiver(r)
 	r.loaded(100)
@@ -200,7 +199,7 @@ func replayedNotices(r *rig) {
 	r.settle(0)
 	got.refuse.Store(30)
 	users := r.userIDs(400)
-	var want map[string]string // the values of the last lists
+	var want map[string]string // the values in the last lists
 	const versions = 3
 	for version := range versions {
 		var members, values []string
@@ -262,14 +261,14 @@ func replayedNotices(r *rig) {
 	last := got.last()
 	maps.DeleteFunc(want, func(key, value string) bool {
 		received, ok := last[key]
-		return received == value || !ok && (value == "false" || value == "null") // never in a list
+		return received == value || !ok && (value == "false" || value == "null") // the user was never in a list
 	})
 	assert.Empty(r, first(slices.Sorted(maps.Keys(want)), 3), "the receiver has the values of the last lists: %d are wrong", len(want))
 	r.own = got.count() + contradicted
 	r.finish()
 }
 
-// superseded returns the filtered calls whose reason is a newer list.
+// superseded returns the calls that were filtered because a newer list exists.
 func (r *rig) superseded() (ids []string) {
 	r.Helper()
 	var answer struct {
@@ -287,7 +286,7 @@ func (r *rig) superseded() (ids []string) {
 	return ids
 }
 
-// command runs a command of the collector, which must succeed, and returns its output.
+// command runs a command of the collector and returns its output. The command must succeed.
 func (r *rig) command(args ...string) string {
 	r.Helper()
 	cmd := exec.Command(r.binary, append(slices.Clone(args), "--url", "http://"+r.address)...)
@@ -318,7 +317,7 @@ func (r *rig) listFile(name string, lines []string) string {
 	return path
 }
 
-// A stateRecord is a record of a block of the state bucket.
+// A stateRecord is a record in a block of the state bucket.
 type stateRecord struct {
 	file     string
 	from, to int
@@ -326,8 +325,8 @@ type stateRecord struct {
 	text     []byte
 }
 
-// usersOf returns the users in the record. Lists omit the first bytes of a user ID if the
-// previous one has the same.
+// usersOf returns those of the given users that are in the record. A list omits the first bytes of a
+// user ID if they are the same as in the previous user ID.
 func (s stateRecord) usersOf(users []string) (found []string) {
 	for _, user := range users {
 		if bytes.Contains(s.text, []byte(user[20:])) {
@@ -337,7 +336,7 @@ func (s stateRecord) usersOf(users []string) (found []string) {
 	return found
 }
 
-// damageRecord changes a bit of a record whose key begins with kind and a dot.
+// damageRecord changes a bit in a record. The key of the record starts with kind and a dot.
 func (r *rig) damageRecord(kind string) stateRecord {
 	r.Helper()
 	const prefix = "$KV.analytics-state."
@@ -345,7 +344,7 @@ func (r *rig) damageRecord(kind string) stateRecord {
 	for _, file := range r.files("jetstream/$G/streams/KV_*-state/msgs/*.blk") {
 		block, err := os.ReadFile(file)
 		require.NoError(r, err)
-		for at := 0; at < len(block); { // length, sequence, time, length of the subject, subject, …
+		for at := 0; at < len(block); { // a record contains length, sequence, time, subject length, subject and more
 			to := at + int(binary.LittleEndian.Uint32(block[at:])&^(1<<31))
 			subject := block[at+22:][:binary.LittleEndian.Uint16(block[at+20:])]
 			key := strings.TrimPrefix(string(subject), prefix)
@@ -365,21 +364,21 @@ func (r *rig) damageRecord(kind string) stateRecord {
 	return hit
 }
 
-// noticeReceiver receives all requests for the rig's receiver, and records the notices of
+// noticeReceiver handles all requests to the rig's receiver. It records the notices of
 // deletion requests, audiences and traits.
 type noticeReceiver struct {
 	next   *receiver
-	refuse atomic.Int64 // the percentage of notices that are refused with 400
+	refuse atomic.Int64 // percentage of notices to refuse with 400
 
 	mu      sync.Mutex // guards the fields below
-	arrived []notice   // in order
+	arrived []notice   // in order of arrival
 	refused map[string]notice
 }
 
-// A notice is a call of a deletion request, or sets a trait to a JSON value.
+// A notice is a call that a deletion request creates, or a call that sets a trait to a JSON value.
 type notice struct{ id, user, trait, value string }
 
-// newNoticeReceiver puts a noticeReceiver in front of the rig's receiver.
+// newNoticeReceiver creates a noticeReceiver that passes requests to the rig's receiver.
 func newNoticeReceiver(r *rig) *noticeReceiver {
 	n := &noticeReceiver{next: r.receiver, refused: map[string]notice{}}
 	server := httptest.NewServer(n)
@@ -430,7 +429,8 @@ func parseNotice(id string, body []byte) (n notice, ok bool) {
 	return n, true
 }
 
-// notices returns the number of different notices of each user whose messageIds have a prefix.
+// notices returns the number of different notices for each user. It counts only messageIds with the
+// given prefix.
 func (n *noticeReceiver) notices(prefix string) map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -444,7 +444,7 @@ func (n *noticeReceiver) notices(prefix string) map[string]int {
 	return counts
 }
 
-// count returns the number of different notices that arrived.
+// count returns the number of different notices that have arrived.
 func (n *noticeReceiver) count() (count int) {
 	for _, of := range n.notices("") {
 		count += of
@@ -452,7 +452,7 @@ func (n *noticeReceiver) count() (count int) {
 	return count
 }
 
-// failed returns the refused notices that have not arrived.
+// failed returns the notices that were refused and have not arrived since.
 func (n *noticeReceiver) failed() []notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -463,7 +463,7 @@ func (n *noticeReceiver) failed() []notice {
 	return slices.Collect(maps.Values(failed))
 }
 
-// last returns the last value that arrived, by trait and user.
+// last returns the last value that arrived for each trait and user.
 func (n *noticeReceiver) last() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -482,7 +482,7 @@ func without(users, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(users), func(user string) bool { return absent[user] })
 }
 
-// differences describes up to five users whose numbers of notices differ.
+// differences describes up to five users for which the number of notices is wrong.
 func differences(want, got map[string]int) (found []string) {
 	users := maps.Clone(want)
 	maps.Copy(users, got)

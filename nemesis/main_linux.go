@@ -42,7 +42,7 @@ func command(args []string) error {
 	return errors.New(usage)
 }
 
-// serveDisk creates a disk and executes commands for it until one closes it.
+// serveDisk creates a disk and executes commands for it until the command close.
 func serveDisk(args []string) error {
 	flags := flag.NewFlagSet("disk serve", flag.ExitOnError)
 	fs := flags.String("fs", "ext4", "file system: ext4 or xfs")

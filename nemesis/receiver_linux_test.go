@@ -20,24 +20,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// receiver serves the webhooks of all destinations, one per path. It counts how often each call
-// arrived and got a 200 response.
+// receiver serves the webhooks of all destinations, each at its own path. It counts how often it
+// received each call and responded with 200.
 type receiver struct {
 	url    string
-	answer atomic.Int64 // the status of each response; 0: 200
-	delay  atomic.Int64 // of each response, a time.Duration
-	pause  atomic.Int64 // Retry-After of 429 responses in seconds; 0: respond normally
-	bad    atomic.Int64 // the percentage of requests that fail with 503
-	failed atomic.Int64 // requests that failed because of bad or answer
-	order  bool         // check the order of calls, which come from a Load with ManyUsers
+	answer atomic.Int64 // the status of all responses; 0 means 200
+	delay  atomic.Int64 // the time before each response, as a time.Duration
+	pause  atomic.Int64 // Retry-After in seconds; responses then have status 429; 0 means no pause
+	bad    atomic.Int64 // percentage of requests that get a 503 response
+	failed atomic.Int64 // number of requests that failed because of bad or answer
+	order  bool         // check the order of calls; the load must have ManyUsers
 
-	server  *http.Server              // nil while connections are refused
+	server  *http.Server              // nil while the receiver refuses connections
 	mu      sync.Mutex                // guards the fields below
-	last    map[string]int            // with order, the number of the last delivered call of each user
-	busy    map[string]bool           // users with a request in progress
+	last    map[string]int            // the number of each user's last delivered call; used if order is set
+	busy    map[string]bool           // users that have a request in progress
 	wrong   []string                  // violations of the order
-	got     map[string]map[string]int // by destination and call
-	refused []time.Time               // the times of responses with a pause
+	got     map[string]map[string]int // number of deliveries, keyed by destination and call
+	refused []time.Time               // times of the responses that required a pause
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -49,7 +49,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// listen accepts connections on a port and returns it; 0 selects a free port.
+// listen starts to accept connections on a port and returns the port. Port 0 selects a free one.
 func (r *receiver) listen(t *testing.T, port string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":"+port)
@@ -61,7 +61,7 @@ func (r *receiver) listen(t *testing.T, port string) string {
 	return port
 }
 
-// refuse refuses connections until listen is called.
+// refuse makes the receiver refuse connections until listen is called.
 func (r *receiver) refuse() {
 	if r.server != nil {
 		_ = r.server.Close()
@@ -69,9 +69,9 @@ func (r *receiver) refuse() {
 	}
 }
 
-// begin records the start of a request for a call, and returns a function that records its end.
-// The calls of a user must arrive one at a time. Each must be the successor of the previous one,
-// or repeat an earlier one.
+// begin records the start of a request with a call. It returns a function that records the end of
+// the request. The calls of a user must arrive one at a time. Each call must directly follow the
+// previous one, or repeat an earlier call.
 func (r *receiver) begin(id string) (end func(delivered bool)) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != 12 {
@@ -97,7 +97,7 @@ func (r *receiver) begin(id string) (end func(delivered bool)) {
 	}
 }
 
-// disorder returns the violations of the order.
+// disorder returns the recorded violations of the order.
 func (r *receiver) disorder() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,21 +142,21 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.got[name][id]++
 }
 
-// refusals returns the times of responses with a pause.
+// refusals returns the times of the responses that required a pause.
 func (r *receiver) refusals() []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.refused)
 }
 
-// times returns how often a call arrived at a destination.
+// times returns how often a call was delivered to a destination.
 func (r *receiver) times(destination, id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[destination][id]
 }
 
-// distinct returns the number of different calls that arrived at a destination.
+// distinct returns the number of different calls that were delivered to a destination.
 func (r *receiver) distinct(destination string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *receiver) all(destination string) map[string]int {
 	return maps.Clone(r.got[destination])
 }
 
-// total returns the number of deliveries; repeats returns the number of repeated ones.
+// total returns the number of deliveries, including repeated ones.
 func (r *receiver) total() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

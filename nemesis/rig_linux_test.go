@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,34 +23,34 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// rig is the setup of a round: a collector on its own disk, senders, receivers, and the state of
-// each call.
+// rig contains the programs and the state of a round: a collector with its own disk, a load, a
+// receiver, and the expected losses.
 type rig struct {
 	*testing.T
 	seed     uint64
 	random   *rand.Rand
-	disk     *disk.Disk // nil on a cluster
-	dir      string     // the directory of the configuration
+	disk     *disk.Disk // nil if the collector uses a cluster
+	dir      string     // the directory of the configuration file
 	binary   string
-	env      []string // additional environment of the collector
+	env      []string // additional environment variables of the collector
 	address  string
 	settings string // additional lines of the configuration
-	hook     string // additional settings of the destination, each followed by a comma
+	hook     string // additional settings of the destination; a comma follows each setting
 
-	collector *harness.Collector // nil before the first start
+	collector *harness.Collector // nil until the collector is started
 	load      *harness.Load
 	stopLoad  func(grace time.Duration)
 	receiver  *receiver
 	result    result
 
-	// mayStoreTwice is true if a call can be stored although the collector refused it.
+	// mayStoreTwice is true if the collector can store a call although it refused the call.
 	mayStoreTwice bool
-	own           int // calls that the collector makes itself
-	// Calls that got a 200 response in this period can be lost.
+	own           int // number of calls that the collector creates
+	// Calls with a 200 response between these times may be lost.
 	mayLose, mayLoseUntil time.Time
 }
 
-// newRig creates a receiver and a configuration, and starts nothing.
+// newRig creates a receiver and a configuration. It does not start a collector.
 func newRig(t *testing.T, seed uint64) *rig {
 	t.Helper()
 	r := &rig{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), binary: binaries.collector(t), receiver: newReceiver(t)}
@@ -60,7 +61,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 		URLs: []string{"http://" + r.address}, WriteKey: "load", Run: byte(seed),
 		Senders: 4, Batch: 20, Singly: true, CallSize: 600, Noise: true, Rate: 1000,
 	}
-	r.stopLoad = func(time.Duration) {} // no load was started
+	r.stopLoad = func(time.Duration) {} // does nothing, because no load is running
 	t.Cleanup(func() {
 		r.kill()
 		if t.Failed() && r.collector != nil {
@@ -70,7 +71,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	return r
 }
 
-// onDisk creates a disk for the rig. If fs is empty, the seed chooses ext4 or xfs.
+// onDisk creates a disk for the rig. If fs is empty, the seed selects ext4 or xfs.
 func (r *rig) onDisk(fs string) {
 	r.Helper()
 	if fs == "" {
@@ -90,7 +91,7 @@ func (r *rig) onDisk(fs string) {
 // data returns the collector's data directory.
 func (r *rig) data() string { return filepath.Join(r.disk.Path(), "data") }
 
-// configure writes the configuration, with one destination named hook.
+// configure writes the configuration file, with one destination that is named hook.
 func (r *rig) configure() string {
 	r.Helper()
 	path := filepath.Join(r.dir, "collector.yaml")
@@ -106,7 +107,7 @@ func (r *rig) configure() string {
 
 const adminToken = "the-token-of-this-test-and-of-no-other"
 
-// patience limits waits for events that must happen soon, on a busy machine.
+// patience limits the wait for an event that should happen soon, even on a busy machine.
 const patience = time.Minute
 
 // start starts the collector and waits until it is ready.
@@ -115,7 +116,7 @@ func (r *rig) start(flags ...string) {
 	require.NoError(r, r.tryStart(flags...))
 }
 
-// tryStart starts the collector. If it ends before it is ready, tryStart returns the reason.
+// tryStart starts the collector. It returns an error if the collector exits before it is ready.
 func (r *rig) tryStart(flags ...string) error {
 	r.Helper()
 	c := r.launch(flags...)
@@ -125,7 +126,19 @@ func (r *rig) tryStart(flags ...string) error {
 	return nil
 }
 
-// launch starts the collector without waiting.
+// startFull starts the collector with a full queue: it responds but is not ready. If it ends
+// before it responds, startFull returns the reason.
+func (r *rig) startFull(flags ...string) error {
+	r.Helper()
+	c := r.launch(flags...)
+	r.await("the admin API responds", func() bool { return c.Process.Ended() || r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
+	if c.Process.Ended() {
+		return errors.New(tail(c.Log(), 3000))
+	}
+	return nil
+}
+
+// launch starts the collector and does not wait until it is ready.
 func (r *rig) launch(flags ...string) *harness.Collector {
 	r.Helper()
 	p, err := startProcess(append([]string{r.binary, "serve", "--config", r.configure()}, flags...), r.env)
@@ -144,14 +157,14 @@ func startProcess(command, env []string) (*harness.Process, error) {
 	return harness.Start(command[0], command[1:], func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), env...) })
 }
 
-// kill ends the collector with SIGKILL.
+// kill kills the collector with SIGKILL.
 func (r *rig) kill() {
 	if r.collector != nil {
 		r.collector.Kill()
 	}
 }
 
-// stop ends the collector with SIGTERM.
+// stop stops the collector with SIGTERM.
 func (r *rig) stop() {
 	r.Helper()
 	stopped := make(chan struct{})
@@ -166,14 +179,15 @@ func (r *rig) stop() {
 	}
 }
 
-// begin starts the load, and waits until a number of calls are accepted.
+// begin starts the load and waits until the given number of calls are accepted.
 func (r *rig) begin(calls int) {
 	r.Helper()
 	r.stopLoad = r.load.Start()
 	r.progress(calls)
 }
 
-// loaded starts a collector on its own disk, and waits until it has accepted a number of calls.
+// loaded starts a collector with its own disk, and a load. It waits until the given number of calls
+// are accepted.
 func (r *rig) loaded(calls int) {
 	r.Helper()
 	r.onDisk("")
@@ -181,7 +195,8 @@ func (r *rig) loaded(calls int) {
 	r.begin(calls)
 }
 
-// powerCut kills the collector, cuts the power of its disk, and mounts the remaining data.
+// powerCut kills the collector, cuts the power of its disk, and mounts the disk with the remaining
+// data.
 func (r *rig) powerCut() {
 	r.Helper()
 	r.disk.Unplug()
@@ -189,12 +204,12 @@ func (r *rig) powerCut() {
 	require.NoError(r, r.disk.PowerCut(disk.LoseSeeded))
 }
 
-// sleep waits for a time between least and most, chosen by the seed.
+// sleep waits for a time between least and most. The seed determines the time.
 func (r *rig) sleep(least, most time.Duration) {
 	time.Sleep(least + time.Duration(r.random.Int64N(int64(most-least)+1)))
 }
 
-// await waits until a condition holds.
+// await waits until holds returns true.
 func (r *rig) await(what string, holds func() bool) {
 	r.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -204,7 +219,7 @@ func (r *rig) await(what string, holds func() bool) {
 	}
 }
 
-// rises waits until a count reaches a value, as long as it increases.
+// rises waits until a count reaches the value until. The test fails if the count stops increasing.
 func (r *rig) rises(what string, count func() int, until int) {
 	r.Helper()
 	for have := math.MinInt; have < until; {
@@ -213,21 +228,21 @@ func (r *rig) rises(what string, count func() int, until int) {
 	}
 }
 
-// progress waits until a number of further calls are accepted.
+// progress waits until the given number of additional calls are accepted.
 func (r *rig) progress(calls int) {
 	r.Helper()
 	accepted := func() int { return int(r.load.Sent.Load()) }
 	r.rises("more calls are accepted", accepted, accepted()+calls)
 }
 
-// delivers waits until a number of further calls are delivered.
+// delivers waits until the given number of additional calls are delivered.
 func (r *rig) delivers(calls int) {
 	r.Helper()
 	delivered := func() int { return r.receiver.distinct("hook") }
 	r.rises("more calls are delivered", delivered, delivered()+calls)
 }
 
-// ledger is the ledger of a destination.
+// ledger contains the call counts of a destination.
 type ledger struct {
 	Destination                                          string
 	Accepted, Delivered, Failed, Filtered, Pending, Lost int
@@ -247,7 +262,7 @@ func (r *rig) ask(method, path string, body, answer any) error {
 	return collectorAt(r.address).Ask(ctx, method, path, body, answer)
 }
 
-// verify runs collector verify, which must succeed.
+// verify runs the command collector verify, which must succeed.
 func (r *rig) verify() {
 	r.Helper()
 	out, err := r.verifyAt(r.address)
@@ -261,7 +276,7 @@ func (r *rig) verify() {
 	}
 }
 
-// verifyAt returns the output of collector verify at an address.
+// verifyAt runs collector verify for the collector at an address, and returns the output.
 func (r *rig) verifyAt(address string) (string, error) {
 	cmd := exec.Command(r.binary, "verify", "--url", "http://"+address)
 	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
@@ -269,7 +284,7 @@ func (r *rig) verifyAt(address string) (string, error) {
 	return string(out), err
 }
 
-// settle waits until at most a number of calls are pending.
+// settle waits until at most the given number of calls are pending. It returns the ledgers.
 func (r *rig) settle(most int) (all []ledger) {
 	r.Helper()
 	r.rises("less is pending", func() int {
@@ -287,9 +302,9 @@ func (r *rig) settle(most int) (all []ledger) {
 	return all
 }
 
-// finish ends the load, waits until all calls are delivered, and checks the result: each call
-// with a 200 response arrived at each destination, is listed as failed, or is reported as
-// lost. The collector's own verification must agree.
+// finish stops the load and waits until all calls are delivered. It then checks each call that
+// received a 200 response: for each destination, the call must have arrived, be listed as failed, or
+// be reported as lost. The collector's own verification must also succeed.
 func (r *rig) finish() {
 	r.Helper()
 	r.stopLoad(patience)
@@ -307,7 +322,7 @@ func (r *rig) judge(l ledger) {
 	r.Helper()
 	var missing []string
 	sent := map[string]bool{}
-	acked, fresh, expected := 0, 0, 0 // accepted calls; how many may be lost; how many are lost
+	acked, fresh, expected := 0, 0, 0 // number of accepted calls; of calls that may be lost; of lost calls
 	for c := range r.load.All {
 		id, at := hex.EncodeToString(c.ID[:]), c.Answered
 		sent[id] = true
@@ -349,7 +364,7 @@ func (r *rig) judge(l ledger) {
 	assert.LessOrEqual(r, len(foreign), r.own, "%s received calls that were not sent: %v", l.Destination, foreign)
 }
 
-// notFailed returns the calls that the destination does not list as failed.
+// notFailed returns the calls in ids that the destination does not list as failed.
 func (r *rig) notFailed(destination string, ids []string) (others []string) {
 	r.Helper()
 	for len(ids) > 0 {
@@ -371,7 +386,8 @@ func (r *rig) notFailed(destination string, ids []string) (others []string) {
 	return others
 }
 
-// withoutRefusals removes the log entries of refused batches, which hide the cause.
+// withoutRefusals removes log entries about refused batches, so that the cause of a failure is easier
+// to find.
 func withoutRefusals(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {
@@ -382,7 +398,7 @@ func withoutRefusals(log string) string {
 	return b.String()
 }
 
-// tail returns the end of a program's output, or the place of its crash.
+// tail returns the last n bytes of a program's output, or the part about its crash.
 func tail(text string, n int) string {
 	for _, crash := range []string{"\npanic: ", "\nfatal error: "} {
 		if at := strings.Index(text, crash); at >= 0 {

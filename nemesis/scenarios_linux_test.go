@@ -19,13 +19,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
-// scenario is a kind of fault and its test.
+// scenario is a test with one kind of fault.
 type scenario struct {
 	name   string
-	what   string // the description in the report
+	what   string // a description for the report
 	attack func(r *rig)
-	full   bool // slow, or slow to build: not run by CI
-	// notYet explains why the scenario fails. CI does not run it.
+	full   bool // the scenario takes long, so CI does not run it
+	// notYet is the reason why the scenario still fails. If it is set, CI does not run the scenario.
 	notYet string
 }
 
@@ -62,9 +62,9 @@ var scenarios = []scenario{
 	{name: "cluster-lazy-refused", full: true, what: "cluster, one server without `sync_interval: always`: refused, then `--accept-lazy-sync`", attack: lazyRefused},
 }
 
-// TestScenarios runs all scenarios. NEMESIS_ROUNDS is the number of rounds of each (default 1),
-// NEMESIS_SEED the first seed (default 1), and NEMESIS_REPORT a file for the results. To repeat a
-// failed round, use its seed:
+// TestScenarios runs all scenarios. NEMESIS_ROUNDS is the number of rounds of each scenario (default
+// 1), NEMESIS_SEED is the first seed (default 1), and NEMESIS_REPORT is a file for the results. To
+// repeat a failed round, use its seed:
 //
 //	NEMESIS_SEED=<seed> go test -run 'TestScenarios/<scenario>$' ./nemesis
 func TestScenarios(t *testing.T) {
@@ -109,13 +109,13 @@ func possible() error {
 	return disk.Supported()
 }
 
-// result is the result of a round, or of all rounds of a scenario.
+// result contains the results of one round, or of all rounds of a scenario.
 type result struct {
-	acked     int // calls with a 200 response
-	lost      int // acked calls that are neither delivered nor listed as failed, for each destination
-	reported  int // calls that the collector reports as lost
+	acked     int // number of calls with a 200 response
+	lost      int // number of acked calls, for each destination, that were neither delivered nor listed as failed
+	reported  int // number of calls that the collector reported as lost
 	delivered int
-	repeated  int // deliveries of calls that had arrived before
+	repeated  int // number of deliveries of calls that had already been delivered
 	notes     []string
 }
 
@@ -191,22 +191,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binaries builds each tested program once.
+// binaries contains the tested programs. Each is built once.
 var binaries programs
 
 type programs struct {
 	mu   sync.Mutex
 	dir  string
-	made map[string]string // paths by name
+	made map[string]string // paths of the built programs, keyed by name
 }
 
-// collector returns the path of the command, built as for users.
+// collector returns the path of the command collector, built like a release.
 func (p *programs) collector(t *testing.T) string {
 	t.Helper()
 	return p.build(t, "collector", collectorPackage)
 }
 
-// natsServer returns the path of the NATS server, in the version of the collector's go.mod.
+// natsServer returns the path of the NATS server. Its version is the one in the collector's go.mod.
 func (p *programs) natsServer(t *testing.T) string {
 	t.Helper()
 	return p.build(t, "nats-server", "github.com/nats-io/nats-server/v2")
@@ -228,7 +228,7 @@ func (p *programs) build(t *testing.T, name string, args ...string) string {
 	}
 	path := filepath.Join(p.dir, name)
 	cmd := exec.Command("go", append([]string{"build", "-o", path}, args...)...)
-	cmd.Dir = filepath.Join("..", "mockserver", "collector") // its go.mod contains all versions
+	cmd.Dir = filepath.Join("..", "mockserver", "collector") // this module's go.mod contains the versions
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "building %s: %s", name, out)
 	p.made[name] = path

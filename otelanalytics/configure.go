@@ -9,8 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Configure returns cfg with instrumentation: a WrapTransport that measures and traces
-// requests, around the result of cfg.WrapTransport if it is set, and a Value that links
+// Configure returns a copy of cfg that measures and traces requests. It sets WrapTransport to a
+// function that wraps the result of cfg.WrapTransport, and Value to a function that links
 // spans.
 //
 // Configure does not replace cfg.Value. Requests are linked to spans if that function
@@ -30,7 +30,7 @@ func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 			base = wrap(base)
 		}
 		if base == nil {
-			return nil // NewWithConfig reports the error
+			return nil // NewWithConfig reports that the transport is nil
 		}
 		return &transport{
 			base: base, tracer: o.tracer(), propagator: o.propagator,
@@ -44,7 +44,7 @@ func Configure(cfg analytics.Config, opts ...Option) (analytics.Config, error) {
 }
 
 // SpanContext is a function for analytics.Config.Value. It returns the trace.SpanContext
-// of the span in ctx, or nil without a sampled span.
+// of the span in ctx, or nil if ctx has no sampled span.
 func SpanContext(ctx context.Context) interface{} {
 	if s := trace.SpanContextFromContext(ctx); s.IsSampled() && s.IsValid() {
 		return s
@@ -52,7 +52,7 @@ func SpanContext(ctx context.Context) interface{} {
 	return nil
 }
 
-// links returns one link per sampled span in values.
+// links returns one link for each sampled span in values.
 func links(values []interface{}) (list []trace.Link) {
 	type id struct {
 		trace trace.TraceID
@@ -71,7 +71,7 @@ func links(values []interface{}) (list []trace.Link) {
 	return list
 }
 
-// spanContextOf returns the span context in a call's value, if any.
+// spanContextOf returns the span context in the value of a call, if there is one.
 func spanContextOf(value interface{}) trace.SpanContext {
 	switch v := value.(type) {
 	case trace.SpanContext:

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/otelanalytics"
 )
 
-// A real program exports metrics and spans to its backend.
+// This example prints its spans. A real program exports metrics and spans to a backend.
 func Example() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {

@@ -50,7 +50,7 @@ func (o *telemetry) options(more ...Option) []Option {
 	return append([]Option{WithMeterProvider(o.meters), WithTracerProvider(o.tracers), WithPropagator(propagation.TraceContext{})}, more...)
 }
 
-// client returns a client that reports to o.
+// client returns a client that reports its telemetry to o.
 func (o *telemetry) client(t testing.TB, cfg analytics.Config, more ...Option) *analytics.Client {
 	cfg, err := Configure(cfg, o.options(more...)...)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func (o *telemetry) client(t testing.TB, cfg analytics.Config, more ...Option) *
 	return client
 }
 
-// requests returns the ended spans of kind client.
+// requests returns the finished spans of kind client.
 func (o *telemetry) requests() (requests []tracetest.SpanStub) {
 	for _, s := range o.spans.GetSpans() {
 		if s.SpanKind == trace.SpanKindClient {
@@ -70,7 +70,7 @@ func (o *telemetry) requests() (requests []tracetest.SpanStub) {
 	return requests
 }
 
-// collect returns the sums by name and error.type, and all metrics by name.
+// collect returns the sums, keyed by name and error.type, and all metrics, keyed by name.
 func (o *telemetry) collect(t testing.TB) (sums map[string]int64, all map[string]metricdata.Metrics) {
 	var data metricdata.ResourceMetrics
 	require.NoError(t, o.reader.Collect(t.Context(), &data))
@@ -91,13 +91,13 @@ func (o *telemetry) collect(t testing.TB) (sums map[string]int64, all map[string
 	return sums, all
 }
 
-// roundTrip is an http.RoundTripper.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering returns a client whose responses have the given statuses, and then 200.
-// Status 0 is an error.
+// answering returns an HTTP client that responds with the given statuses in order, and then with
+// 200. For status 0 it returns an error instead of a response.
 func answering(statuses ...int) *http.Client {
 	var mu sync.Mutex
 	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -119,8 +119,8 @@ func track(t testing.TB, ctx context.Context, client *analytics.Client) {
 	require.NoError(t, client.Enqueue(ctx, &analytics.Track{Event: "e", UserId: "u"}))
 }
 
-// A request's span starts a new trace, has one link per span that made a call, and is
-// propagated to the collector.
+// The span of a request starts a new trace and has one link for each span that made a call. The
+// request headers contain its span context.
 func TestRequestSpanLinksCalls(t *testing.T) {
 	var parents []string
 	srv := mockserver.RunT(t)
@@ -172,12 +172,12 @@ func TestRequestSpanLinksCalls(t *testing.T) {
 	require.False(t, set.HasValue("error.type"))
 }
 
-// Each attempt has a span and a duration.
+// Each attempt has its own span and is measured.
 func TestFailedRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		statuses []int
-		kinds    []string // error.type; "" for none
+		kinds    []string // error.type of each attempt; "" if there is none
 	}{
 		{"taken", nil, []string{""}},
 		{"retried", []int{503, 0}, []string{"503", "*errors.errorString", ""}},
@@ -220,7 +220,7 @@ func TestFailedRequests(t *testing.T) {
 	}
 }
 
-// The resend count comes from the client's header.
+// The resend count of a span comes from the header that the client sets.
 func TestResendCount(t *testing.T) {
 	for header, want := range map[string]int64{"": 0, "0": 0, "3": 3, "x": 0} {
 		r, err := http.NewRequest(http.MethodPost, "http://collector/v1/batch", nil)
@@ -235,7 +235,7 @@ func TestResendCount(t *testing.T) {
 	}
 }
 
-// Configure keeps a Value and links the spans that it returns.
+// Configure does not replace Value, and links the spans that it returns.
 func TestConfigureKeepsValue(t *testing.T) {
 	s := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})
 	ctx := trace.ContextWithSpanContext(t.Context(), s)
@@ -264,12 +264,12 @@ func TestConfigureNilTransport(t *testing.T) {
 	require.ErrorContains(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), "Config.WrapTransport returned nil")
 }
 
-// counted is a StatsSource with constant counts.
+// counted is a StatsSource that returns constant counts.
 type counted analytics.Stats
 
 func (c *counted) Stats() analytics.Stats { return analytics.Stats(*c) }
 
-// Each field of Stats is a metric.
+// Each field of Stats is reported as a metric.
 func TestObserveReportsAllStats(t *testing.T) {
 	var c counted
 	var next int64
@@ -313,8 +313,8 @@ func TestObserveReportsAllStats(t *testing.T) {
 	require.Empty(t, sums)
 }
 
-// The counts add up at each collection during concurrent calls, and no goroutine is left
-// at the end.
+// At each collection during concurrent calls, the counts add up. No goroutine remains after the
+// test.
 func TestClientConcurrentSafe(t *testing.T) {
 	srv := mockserver.RunT(t)
 	leaks.Check(t)
@@ -358,7 +358,7 @@ func TestClientConcurrentSafe(t *testing.T) {
 	require.Len(t, o.requests(), int(sums["analytics.client.request.made"]))
 }
 
-// Shutdown with an expired context leaves no goroutines or connections.
+// Shutdown with a context that is already done leaves no goroutines or connections.
 func TestShutdownReleasesResources(t *testing.T) {
 	srv := mockserver.RunT(t)
 	leaks.Check(t)

@@ -11,16 +11,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// A StatsSource provides the counts for Observe; *analytics.Client is one.
+// A StatsSource provides the counts for Observe. *analytics.Client implements it.
 type StatsSource interface {
 	Stats() analytics.Stats
 }
 
-// Observe reports a client's counts at each collection of the meter provider; the package
-// documentation lists the metrics. It continues after the client is closed, so that the
-// final counts are collected, and keeps the client in memory. Programs that create many
-// clients must call Unregister. Like Stats, Observe opens the client's spool, if it has
-// one.
+// Observe reports a client's counts at each collection of the meter provider. The package
+// documentation lists the metrics. Observe opens the client's spool, if it has one, as Stats
+// does.
+//
+// Observe keeps the client in memory. It continues after the client is closed, so that the
+// final counts are collected. Programs that create many clients must call Unregister.
 //
 // The error comes from the meter provider.
 func Observe(client StatsSource, opts ...Option) (metric.Registration, error) {
@@ -60,14 +61,14 @@ type value struct {
 	get        func(*analytics.Stats) int64
 }
 
-// gauge is a metric that comes from Stats.
+// gauge is a metric whose values come from Stats.
 type gauge struct {
 	name, unit, description string
-	falls                   bool // the number can decrease
+	falls                   bool // the value can decrease
 	values                  []reading
 }
 
-// reading is one number of a gauge, with an optional error.type.
+// reading is one value of a gauge, with an optional error.type.
 type reading struct {
 	errorType string
 	get       func(*analytics.Stats) int64
@@ -80,19 +81,19 @@ func (g *gauge) instrument(m metric.Meter) (metric.Int64Observable, error) {
 	return m.Int64ObservableCounter(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
 }
 
-// only returns the single reading of a gauge.
-func only(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
+// singleReading returns the reading of a gauge that has a single value.
+func singleReading(get func(*analytics.Stats) int64) []reading { return []reading{{"", get}} }
 
-// gauges cover every field of Stats.
+// gauges contains a metric for each field of Stats.
 var gauges = []gauge{
 	{
 		name: "analytics.client.call.accepted", unit: "{call}",
 		description: "Accepted calls, including those recovered from the spool.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Accepted }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Accepted }),
 	}, {
 		name: "analytics.client.call.delivered", unit: "{call}",
 		description: "Accepted calls that were delivered to the collector.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Delivered }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Delivered }),
 	}, {
 		name: "analytics.client.call.dropped", unit: "{call}",
 		description: "Accepted calls that were dropped, by reason.",
@@ -117,26 +118,26 @@ var gauges = []gauge{
 	}, {
 		name: "analytics.client.call.recovered", unit: "{call}",
 		description: "Accepted calls that a previous process left in the spool.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Recovered }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Recovered }),
 	}, {
 		name: "analytics.client.call.pending", unit: "{call}", falls: true,
 		description: "Accepted calls that are queued, in flight or waiting for a retry.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Pending }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Pending }),
 	}, {
 		name: "analytics.client.batch.made", unit: "{batch}",
 		description: "Batches created, including the parts of split batches.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Batches }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Batches }),
 	}, {
 		name: "analytics.client.request.made", unit: "{request}",
 		description: "Completed requests.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Attempts }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Attempts }),
 	}, {
 		name: "analytics.client.memory.usage", unit: "By", falls: true,
 		description: "Memory that counts toward Config.MaxBytes.",
-		values:      only(func(s *analytics.Stats) int64 { return s.Bytes }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.Bytes }),
 	}, {
 		name: "analytics.client.spool.usage", unit: "By", falls: true,
 		description: "Disk space that counts toward Config.SpoolMaxBytes.",
-		values:      only(func(s *analytics.Stats) int64 { return s.SpoolBytes }),
+		values:      singleReading(func(s *analytics.Stats) int64 { return s.SpoolBytes }),
 	},
 }

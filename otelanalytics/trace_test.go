@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// The request's span is the parent of the span at the webhook, and links to the span that
-// made the call.
+// The span of the webhook request is a child of the collector request's span. The collector
+// request's span links to the span that made the call.
 func TestTraceFromClientToWebhook(t *testing.T) {
 	parents := make(chan string, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { parents <- r.Header.Get("traceparent") }))

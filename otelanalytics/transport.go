@@ -26,7 +26,7 @@ type transport struct {
 	attributes []attribute.KeyValue
 }
 
-// buckets are the boundaries, in seconds, that the semantic conventions recommend.
+// buckets contains the boundaries, in seconds, that the semantic conventions recommend.
 var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 
 // newDurations creates the histogram of request durations.
@@ -61,7 +61,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// requestAttributes returns the common attributes of metrics and spans.
+// requestAttributes returns the attributes that metrics and spans have in common.
 func requestAttributes(u *url.URL) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost,
@@ -79,8 +79,8 @@ func requestAttributes(u *url.URL) []attribute.KeyValue {
 	return append(attributes, semconv.ServerPort(port))
 }
 
-// spanAttributes returns the attributes of spans only. The URL's user and query may be
-// secret, so url.full omits them.
+// spanAttributes returns the attributes that only spans have. url.full omits the user and the
+// query of the URL, because they may be secret.
 func spanAttributes(r *http.Request, calls int) []attribute.KeyValue {
 	full := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path, RawPath: r.URL.RawPath}
 	attributes := []attribute.KeyValue{semconv.URLFull(full.String())}
@@ -96,8 +96,8 @@ func spanAttributes(r *http.Request, calls int) []attribute.KeyValue {
 	return attributes
 }
 
-// outcomeAttributes returns the attributes of a response or an error. Any status other than
-// 2xx is an error, because the client retries or drops the batch.
+// outcomeAttributes returns the attributes for a response or an error. A status other than 2xx
+// counts as an error, because the client retries or drops the batch.
 func outcomeAttributes(res *http.Response, err error) []attribute.KeyValue {
 	if err != nil {
 		return []attribute.KeyValue{semconv.ErrorType(err)}

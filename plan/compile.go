@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -23,29 +24,29 @@ const (
 	draft7    = "http://json-schema.org/draft-07/schema"
 )
 
-// Limits that bound the time to compile a schema and to check a call.
+// These limits bound the time to compile a schema and to check a call.
 const (
-	maxSchemas      = 3000 // per entry
+	maxSchemas      = 3000 // schemas in one entry
 	maxPatternBytes = 4096
-	maxPatternSize  = 5000    // instructions of the compiled expression
-	maxNumberDigits = 1000    // per number, including the zeros of its exponent
-	maxSteps        = 1 << 16 // per call, plus two for each of its bytes
+	maxPatternSize  = 5000    // instructions of the compiled pattern
+	maxNumberDigits = 1000    // digits of one number, including the zeros of its exponent
+	maxSteps        = 1 << 16 // steps for one call, in addition to two for each byte of the call
 )
 
 // A rule is a compiled schema and the part of a call that it applies to.
 type rule struct {
-	entry  string // name of the entry in problems
+	entry  string // the entry's name in problems
 	line   int
 	root   *node    // the whole schema
-	member *node    // the schema of properties or traits, within root
-	base   []string // path in a call to the value that root describes
-	draft  string   // default if $schema is missing
+	member *node    // the schema of properties or traits, which is part of root
+	base   []string // the path in a call to the value that root describes
+	draft  string   // the draft if $schema is missing
 
 	matcher *matcher // the fast path
 
 	mu     sync.Mutex
 	schema *jsonschema.Schema
-	steps  int // left for the current validation; guarded by mu
+	steps  int // number of steps left for the current validation; guarded by mu
 }
 
 func (r *reader) compile(p *Plan) {
@@ -104,7 +105,7 @@ func (r *reader) draftOf(rule *rule) string {
 	return rule.draft
 }
 
-// checkSchema reports broken references and exceeded limits.
+// checkSchema reports broken references and violations of the limits.
 func (r *reader) checkSchema(rule *rule) {
 	count := 0
 	for n := range rule.root.schemas() {
@@ -123,8 +124,8 @@ func (r *reader) checkSchema(rule *rule) {
 	}
 }
 
-// checkRef reports a reference to a definition that does not exist. The compiler checks
-// references to an $id.
+// checkRef reports a $ref that points to a missing definition. If the $ref is an $id, the
+// compiler checks it.
 func (r *reader) checkRef(rule *rule, ref *node) {
 	if ref.kind != stringNode || !strings.HasPrefix(ref.text, "#/") || hasID(rule.root) {
 		return
@@ -159,8 +160,8 @@ func hasID(schema *node) bool {
 	return false
 }
 
-// outOfRange reports whether a number, written without an exponent, has more than
-// maxNumberDigits digits. Exact arithmetic with such numbers is slow.
+// outOfRange reports whether a number has more than maxNumberDigits digits when it is written
+// without an exponent. Exact arithmetic with such numbers is slow.
 func outOfRange(text string) bool {
 	if len(text) > maxNumberDigits {
 		return true
@@ -173,7 +174,7 @@ func outOfRange(text string) bool {
 	return err != nil || math.Abs(float64(e)) > maxNumberDigits
 }
 
-// compileError reports the compiler's error.
+// compileError adds the compiler's error to the problems.
 func (r *reader) compileError(rule *rule, err error) {
 	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if cause, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
@@ -196,7 +197,8 @@ func (r *reader) compileError(rule *rule, err error) {
 	r.problem(rule.line, rule.entry, "has an invalid schema: "+err.Error(), "")
 }
 
-// metaschemaError reports the first violation of the metaschema, preferring nested values.
+// metaschemaError adds a violation of the metaschema to the problems. It selects the first one of
+// a nested value, if there is one.
 func (r *reader) metaschemaError(rule *rule, err *jsonschema.ValidationError) {
 	leaf, depth := err, 0
 	var look func(e *jsonschema.ValidationError)
@@ -211,14 +213,19 @@ func (r *reader) metaschemaError(rule *rule, err *jsonschema.ValidationError) {
 	look(err)
 	at := pointerTo(leaf.InstanceLocation...)
 	text := leaf.ErrorKind.LocalizedString(english)
+	if format, ok := leaf.ErrorKind.(*kind.Format); ok { // the reason follows the value
+		if value, ok := format.Got.(string); ok {
+			text = strings.ReplaceAll(text, value, shorten(value))
+		}
+	}
 	r.problem(rule.lineAt(leaf.InstanceLocation), rule.entry, fmt.Sprintf("%s is not valid JSON Schema: %s", strings.TrimPrefix(at, "/"), text), "")
 }
 
-// english formats the library's messages.
+// english formats the library's messages in English.
 var english = message.NewPrinter(language.English)
 
-// lineAt returns the line of the value that a JSON pointer selects in the schema, or of
-// its key if it has one.
+// lineAt returns the line of the value that a JSON pointer selects in the schema. If the value
+// has a key, it returns the line of the key.
 func (rule *rule) lineAt(tokens []string) int {
 	n, line := rule.root, rule.line
 	for _, token := range tokens {
@@ -231,7 +238,7 @@ func (rule *rule) lineAt(tokens []string) int {
 	return line
 }
 
-// findRef returns the $ref that resolves to url, or nil.
+// findRef returns the $ref that resolves to url, or nil if there is none.
 func findRef(schema *node, url string) *node {
 	for n := range schema.schemas() {
 		ref := n.get("$ref")
@@ -246,7 +253,7 @@ func findRef(schema *node, url string) *node {
 	return nil
 }
 
-// lineOf returns the line of the first string or key equal to text.
+// lineOf returns the line of the first string or key that equals text.
 func (rule *rule) lineOf(text string) int {
 	for n := range rule.root.all() {
 		if n.kind == stringNode && n.text == text {
@@ -261,14 +268,14 @@ func (rule *rule) lineOf(text string) int {
 	return rule.line
 }
 
-// A remoteLoader is a loader that refuses every URL.
+// A remoteLoader is a loader that returns an error for every URL.
 type remoteLoader struct{}
 
 func (remoteLoader) Load(url string) (any, error) {
 	return nil, errors.New("remote schemas are not supported")
 }
 
-// pattern compiles a regular expression of bounded size.
+// pattern compiles a regular expression. It returns an error if the expression is too large.
 func (rule *rule) pattern(text string) (jsonschema.Regexp, error) {
 	e, size, err := compilePattern(text)
 	if err != nil {
@@ -308,25 +315,25 @@ func (p *countedPattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// The library checks a schema's format first, so every schema without a format gets
-// stepFormat, which counts the schema as a step.
+// The library checks the format of a schema first. So each schema without a format gets
+// stepFormat, which counts one step.
 const (
 	stepFormat  = "plan-step"
-	regexFormat = "plan-regex" // replaces regex, which the library reserves
+	regexFormat = "plan-regex" // used instead of regex, which the library does not let us replace
 )
 
-// errTooManySteps is the panic value that interrupts the library after too many steps.
-// validate recovers it.
+// errTooManySteps is the value of the panic that stops the library after too many steps.
+// validate recovers the panic.
 var errTooManySteps = errors.New("too many steps")
 
-// step takes n steps. It panics if too few are left.
+// step counts n steps. It panics if not enough steps are left.
 func (rule *rule) step(n int) {
 	if rule.steps -= n; rule.steps < 0 {
 		panic(errTooManySteps)
 	}
 }
 
-// formats returns all formats. Each check takes one step.
+// formats returns all formats for the library. Each check of a format counts one step.
 func (rule *rule) formats() []*jsonschema.Format {
 	counting := []*jsonschema.Format{
 		{Name: stepFormat, Validate: func(any) error { rule.step(1); return nil }},
@@ -345,8 +352,8 @@ func (rule *rule) formats() []*jsonschema.Format {
 	return counting
 }
 
-// librarySchema returns the schema that the library compiles: root with a format in
-// every subschema.
+// librarySchema returns the schema that the library compiles. It is root with a format in each
+// subschema.
 func librarySchema(root *node) any {
 	schemas := map[*node]bool{}
 	for n := range root.schemas() {

@@ -11,22 +11,22 @@ import (
 
 // A Change is one difference between two plans.
 type Change struct {
-	Type    string `json:"type"`            // the calls' type
-	Event   string `json:"event,omitempty"` // the calls' name
-	Pointer string `json:"pointer"`         // JSON pointer into the call; * stands for any item or any other property
-	Text    string `json:"text"`            // for example: is now required
+	Type    string `json:"type"`            // the type of the calls
+	Event   string `json:"event,omitempty"` // the event or name of the calls
+	Pointer string `json:"pointer"`         // JSON pointer into the call; * stands for any item or any additional property
+	Text    string `json:"text"`            // a description, for example: is now required
 
-	// BreaksSenders reports that calls that matched the old plan can violate the new
-	// one, so programs that send them must change. Diff assumes that programs do not
-	// send properties that the old plan does not list.
+	// BreaksSenders is true if a call that matches the old plan can violate the new plan.
+	// Programs that send such calls must then change. Diff assumes that programs do not send
+	// properties that the old plan does not list.
 	BreaksSenders bool `json:"breaksSenders"`
 
-	// BreaksReceivers reports that receivers can get calls that the old plan ruled out:
-	// a property or an event can be missing, or have new values. Diff assumes that
-	// receivers ignore properties they do not know.
+	// BreaksReceivers is true if receivers can get calls that the old plan does not allow: a
+	// property or an event can be missing, or can have new values. Diff assumes that receivers
+	// ignore unknown properties.
 	BreaksReceivers bool `json:"breaksReceivers"`
 
-	OldLine int `json:"oldLine,omitempty"` // line in the old file, from 1; 0 if missing
+	OldLine int `json:"oldLine,omitempty"` // line in the old file, starting at 1; 0 if missing
 	NewLine int `json:"newLine,omitempty"` // line in the new file
 }
 
@@ -53,8 +53,8 @@ func (c Change) String() string {
 	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
 }
 
-// Diff returns the changes from the plan old to the plan new: first the changes of the
-// events in old, in file order, then the events that only new has. It ignores titles,
+// Diff returns the changes from the plan old to the plan new. The changes of events in old come
+// first, in file order, and then the events that are only in new. Diff ignores titles,
 // descriptions and examples.
 //
 // Diff compares types, required and additional properties, enums, formats, patterns and
@@ -86,7 +86,7 @@ func Diff(old, new *Plan) []Change {
 type differ struct {
 	event    *Event
 	changes  []Change
-	compared map[[2]*Schema]bool // pairs already compared; schemas can be recursive
+	compared map[[2]*Schema]bool // pairs that were already compared, because schemas can be recursive
 }
 
 func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receivers bool) {
@@ -96,8 +96,8 @@ func (d *differ) add(oldLine, newLine int, pointer, text string, senders, receiv
 	})
 }
 
-// removed adds the change of an event that is missing in the new plan. It breaks senders
-// unless the new plan has an entry for any name.
+// removed adds the change for an event that the new plan does not contain. It breaks senders
+// unless the new plan has an entry for calls with any name.
 func (d *differ) removed(before *Event, new *Plan) {
 	text := "was removed"
 	senders := new.Judges(before.Type) && new.Find(before.Type, before.Name) == nil
@@ -107,10 +107,10 @@ func (d *differ) removed(before *Event, new *Plan) {
 	d.add(before.Line, 0, "", text, senders, true)
 }
 
-// everyCall is the type of a Change of the common rule.
+// everyCall is Change.Type for the common rule.
 const everyCall = "every call"
 
-// common compares the schemas that apply to every call.
+// common compares the common rules, which apply to every call.
 func (d *differ) common(old, new *Plan) {
 	text := func(p *Plan) string {
 		if p.common == nil {
@@ -138,10 +138,10 @@ func (d *differ) schema(pointer string, before, after *Schema) {
 	d.others(pointer, before, after)
 }
 
-// allTypes are the types of a schema without a type keyword.
+// allTypes contains the types that a schema allows without the keyword type.
 var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// typeSet returns the types of a schema; number includes integer.
+// typeSet returns the types that a schema allows. The type number includes integer.
 func typeSet(s *Schema) map[string]bool {
 	types := s.Types
 	if len(types) == 0 {
@@ -203,7 +203,7 @@ func without(list, others []any) []any {
 	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return have[canonical(v)] })
 }
 
-// canonical returns a value as JSON; equal numbers have the same text.
+// canonical returns a value as JSON. Equal numbers have the same JSON.
 func canonical(v any) string {
 	if n, ok := v.(json.Number); ok {
 		if r, ok := new(big.Rat).SetString(string(n)); ok {
@@ -225,8 +225,8 @@ func listValues(values []any) string {
 	return strings.Join(texts, " or ")
 }
 
-// limits are the keywords that restrict a value: lower bounds, upper bounds, and others,
-// whose values cannot be ordered.
+// limits contains the keywords that restrict a value: lower bounds, upper bounds, and keywords
+// whose values have no order.
 var limits = []struct {
 	keyword      string
 	lower, upper bool
@@ -268,7 +268,7 @@ func compareNumbers(a, b string) int {
 	return x.Cmp(y)
 }
 
-// properties compares the properties of objects.
+// properties compares the properties of two object schemas.
 func (d *differ) properties(pointer string, before, after *Schema) {
 	for _, old := range before.Properties {
 		at := pointer + pointerTo(old.Name)
@@ -311,7 +311,7 @@ func (d *differ) additional(pointer string, before, after *Schema) {
 	}
 }
 
-// part compares the schemas of items or of additional properties, which may be nil.
+// part compares the schemas old and new of items or of additional properties. Each may be nil.
 func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	switch {
 	case old != nil && new != nil:
@@ -323,7 +323,7 @@ func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	}
 }
 
-// comparedKeywords are the keywords that have their own comparison or are ignored.
+// comparedKeywords contains the keywords that are compared separately or ignored.
 var comparedKeywords = map[string]bool{
 	"title": true, "description": true, "examples": true, "default": true, "deprecated": true, "$comment": true, "readOnly": true, "writeOnly": true,
 	"$schema": true, "$id": true, "$defs": true, "definitions": true, "type": true, "enum": true, "const": true, "format": true, "pattern": true,
@@ -332,7 +332,7 @@ var comparedKeywords = map[string]bool{
 	"maximum": true, "exclusiveMaximum": true, "maxLength": true, "maxItems": true, "maxProperties": true,
 }
 
-// others compares all other keywords, such as anyOf, as a whole.
+// others compares the values of all other keywords, such as anyOf, as a whole.
 func (d *differ) others(pointer string, before, after *Schema) {
 	var keys []string
 	for _, n := range []*node{before.node, after.node} {

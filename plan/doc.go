@@ -25,17 +25,16 @@
 //	  item: {type: object, properties: {sku: {type: string}, quantity: {type: integer}}}
 //
 // The sections track, page and screen contain one entry per name. The sections identify
-// and group are single entries with traits instead of properties. Calls of other types,
-// and alias calls, pass unchecked. If a section exists but has no entry for a call's name,
+// and group are single entries with traits instead of properties. Calls of other types, such as
+// alias, are not checked. If a section exists but has no entry for a call's name,
 // the call is an [UnplannedEvent].
 //
-// Each entry is a JSON Schema (2020-12) of the call's properties or traits, with the
-// default type object and three short forms:
+// Each entry is a JSON Schema (2020-12) of the call's properties or traits. Its default type
+// is object. There are three short forms:
 //
 //   - required: true in a property adds its name to the required list of its object.
 //   - The plan's $defs are available in every entry.
-//   - schema: contains a complete schema instead. It can be draft-07 if its $schema says
-//     so.
+//   - The key schema: contains a complete schema instead. Its $schema can select draft-07.
 //
 // # Imported plans
 //
@@ -44,7 +43,7 @@
 //   - Exports of the service's Protocols, in the current format (rules with key, type and
 //     jsonSchema) and the previous one (rules.events[].rules). Their schemas are draft-07
 //     and describe whole calls. The rule of type COMMON, or global, applies to every call
-//     of a planned type. If an event has several versions, the newest counts.
+//     of a planned type. If an event has several versions, the newest is used.
 //   - RudderStack tracking plans, which use the previous format with an eventType per
 //     event. A track event needs a name. A page or screen without a name describes all
 //     pages or screens.
@@ -56,9 +55,9 @@
 // # JSON Schema support
 //
 // The format keyword is always checked. Patterns use the RE2 syntax of package regexp. A
-// $ref must point into the same file; Parse fetches nothing. Parse refuses unknown
-// keywords, because a misspelled one would check nothing. It allows keywords that begin
-// with x-, and unknown ones below schema: and in imported plans.
+// $ref must point into the same file, because Parse does not use the network. Parse refuses
+// unknown keywords, because a misspelled keyword would check nothing. It allows keywords that
+// begin with x-. Below schema: and in imported plans, it allows all unknown keywords.
 //
 // Limits on size, nesting and the steps per call bound the time to read a plan and to
 // check a call. A call that exceeds them has an [InvalidValue] violation. Numbers are
@@ -72,6 +71,6 @@
 // also checks calls on arrival: [Plan.Accepts] accepts most calls without decoding them,
 // and Judge explains the others.
 //
-// Start reading at plan.go and judge.go. native.go and protocols.go read files, compile.go
-// compiles schemas, matcher.go is the fast path, and explain.go creates violations.
+// plan.go and judge.go are good files to read first. native.go and protocols.go read files,
+// compile.go compiles schemas, matcher.go is the fast path, and explain.go creates violations.
 package plan

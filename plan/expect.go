@@ -14,8 +14,8 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// Calls are received calls: a *mockserver.Server or a mockserver.View. Bodies yields the
-// JSON of each call.
+// Calls contains received calls. *mockserver.Server and mockserver.View implement it. Bodies
+// yields the JSON of each call.
 type Calls interface {
 	Bodies() iter.Seq[[]byte]
 }
@@ -66,7 +66,7 @@ func Expect(t TB, calls Calls, file string) {
 //		…
 //	}
 //
-// The error comes from [Load].
+// The error is an error of [Load].
 func Unused(file string) ([]*Event, error) {
 	all, err := expectation(file)
 	if err != nil {
@@ -84,16 +84,16 @@ func withHint(err error) error {
 	return err
 }
 
-// expectations maps the absolute path of a plan to the report that counts its used
-// entries.
+// expectations contains the reports of all plans, keyed by absolute path. A report counts how
+// often each entry was used.
 var expectations = struct {
-	sync.Mutex // also guards the reports
+	sync.Mutex // guards the map and the reports
 	reports    map[string]*Report
 }{reports: map[string]*Report{}}
 
-// expectation returns the report of the plan in file, which it reads on first use.
+// expectation returns the report for the plan in file. The first call for a file reads it.
 func expectation(file string) (*Report, error) {
-	path, err := filepath.Abs(file) // a test may change its working directory
+	path, err := filepath.Abs(file) // an absolute path, because a test may change its working directory
 	if err != nil {
 		path = file
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// came are received calls.
-type came []string
+// receivedCalls implements Calls with a list of calls.
+type receivedCalls []string
 
-func (c came) Bodies() iter.Seq[[]byte] {
+func (c receivedCalls) Bodies() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, call := range c {
 			if !yield([]byte(call)) {
@@ -26,7 +26,7 @@ func (c came) Bodies() iter.Seq[[]byte] {
 	}
 }
 
-// A fakeTB records failures.
+// A fakeTB is a TB that records failures.
 type fakeTB struct{ failures []string }
 
 func (*fakeTB) Helper() {}
@@ -34,7 +34,7 @@ func (f *fakeTB) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
 
-// planFile writes a plan of two events.
+// planFile writes a plan with two events and returns its path.
 func planFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plan.yaml")
@@ -50,7 +50,7 @@ const rightCall = `{"type":"track","event":"A","properties":{"n":1}}`
 func TestExpectGroupsViolations(t *testing.T) {
 	file := planFile(t)
 	var tb fakeTB
-	plan.Expect(&tb, came{
+	plan.Expect(&tb, receivedCalls{
 		rightCall, `{"type":"track","event":"A"}`, `{"type":"track","event":"b"}`, `{"type":"alias"}`,
 		`{"type":"track","event":"A","properties":{"list":[1,"x",2]}}`, `{"type":"track","event":"b"}`,
 	}, file)
@@ -66,7 +66,7 @@ func TestExpectGroupsViolations(t *testing.T) {
 }
 
 func TestExpectPasses(t *testing.T) {
-	for _, calls := range []came{{rightCall, `{"type":"page"}`}, {`{"type":"alias"}`}} {
+	for _, calls := range []receivedCalls{{rightCall, `{"type":"page"}`}, {`{"type":"alias"}`}} {
 		var tb fakeTB
 		plan.Expect(&tb, calls, planFile(t))
 		if len(tb.failures) > 0 {
@@ -78,7 +78,7 @@ func TestExpectPasses(t *testing.T) {
 func TestExpectFailsWithoutCalls(t *testing.T) {
 	file := planFile(t)
 	var tb fakeTB
-	plan.Expect(&tb, came{}, file)
+	plan.Expect(&tb, receivedCalls{}, file)
 	want := "plan: no calls to check against " + file + "; flush or close the client before Expect"
 	if len(tb.failures) != 1 || tb.failures[0] != want {
 		t.Errorf("got %q, want %q", tb.failures, want)
@@ -87,7 +87,7 @@ func TestExpectFailsWithoutCalls(t *testing.T) {
 
 func TestExpectFailsWithoutPlan(t *testing.T) {
 	var tb fakeTB
-	plan.Expect(&tb, came{}, filepath.Join(t.TempDir(), "none.yaml"))
+	plan.Expect(&tb, receivedCalls{}, filepath.Join(t.TempDir(), "none.yaml"))
 	if len(tb.failures) != 1 || !strings.Contains(tb.failures[0], "no such file") || !strings.Contains(tb.failures[0], "directory of the test's package") {
 		t.Error(tb.failures)
 	}
@@ -113,7 +113,7 @@ func TestUnusedConcurrentSafe(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			var tb fakeTB
-			plan.Expect(&tb, came{rightCall, rightCall}, file)
+			plan.Expect(&tb, receivedCalls{rightCall, rightCall}, file)
 		})
 	}
 	group.Wait()

@@ -13,15 +13,15 @@ import (
 // An explainer converts the library's errors to violations.
 type explainer struct {
 	rule       *rule
-	subject    any       // the checked value
-	frame      Violation // the fields that all violations share
+	subject    any       // the value that was checked
+	frame      Violation // the fields that are the same in all violations
 	violations []Violation
 }
 
 // maxViolations is the maximum number of violations per call.
 const maxViolations = 100
 
-// add adds a violation for the value at the path tokens.
+// add adds a violation. tokens is the path of the value.
 func (x *explainer) add(k Kind, tokens []string, line int, expected, near string) {
 	if len(x.violations) >= maxViolations {
 		return
@@ -35,7 +35,7 @@ func (x *explainer) add(k Kind, tokens []string, line int, expected, near string
 	x.violations = append(x.violations, v)
 }
 
-// valueAt returns the value at the path tokens, if it exists.
+// valueAt returns the value at a path, and whether it exists.
 func valueAt(value any, tokens []string) (any, bool) {
 	for _, token := range tokens {
 		switch v := value.(type) {
@@ -58,13 +58,13 @@ func valueAt(value any, tokens []string) (any, bool) {
 	return value, true
 }
 
-// schemaOf returns the path of the schema that caused an error.
+// schemaOf returns the path of the schema that reported an error.
 func schemaOf(err *jsonschema.ValidationError) []string {
 	_, fragment, _ := strings.Cut(err.SchemaURL, "#")
 	return pointerTokens(unescapeFragment(fragment))
 }
 
-// walk adds the violations for an error and its causes.
+// walk adds the violations for an error and for the errors that caused it.
 func (x *explainer) walk(err *jsonschema.ValidationError) {
 	at, schema := err.InstanceLocation, schemaOf(err)
 	n := x.rule.root.at(schema)
@@ -114,7 +114,7 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 	}
 }
 
-// missing adds a violation for each missing required property.
+// missing adds a violation for each required property that is missing.
 func (x *explainer) missing(at, names, schema []string, line int, with string) {
 	n, reason := x.rule.root.at(schema), ""
 	if with != "" {
@@ -146,7 +146,7 @@ func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 }
 
 // parentSchema returns the path of the schema that contains a properties or
-// unevaluatedProperties keyword with the given schema.
+// unevaluatedProperties keyword. schema is the path of a schema in that keyword.
 func parentSchema(schema []string) []string {
 	if n := len(schema); n >= 2 && schema[n-2] == "properties" {
 		return schema[:n-2]
@@ -154,7 +154,7 @@ func parentSchema(schema []string) []string {
 	return schema[:max(0, len(schema)-1)]
 }
 
-// alternatives adds the violations of the alternative with the fewest violations.
+// alternatives adds the violations of the alternative that has the fewest violations.
 func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, line int) {
 	var types []string
 	var best []Violation
@@ -225,7 +225,7 @@ func describeValues(values []any) string {
 	return b.String()
 }
 
-// nearValue returns the allowed value with the closest spelling, or "".
+// nearValue returns the allowed value that is spelled most similarly, or "" if there is none.
 func nearValue(got any, want []any) string {
 	word, ok := got.(string)
 	if !ok {
@@ -243,8 +243,8 @@ func nearValue(got any, want []any) string {
 	return ""
 }
 
-// describeBound describes the requirement of a keyword that a value of the right type
-// does not meet. It quotes numbers as the plan writes them.
+// describeBound describes the requirement of a keyword, for a value of the right type that
+// violates it. It writes numbers as in the plan.
 func describeBound(k jsonschema.ErrorKind, n *node) string {
 	text := func(key string) string {
 		if v := n.get(key); v != nil {

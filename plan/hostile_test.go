@@ -15,13 +15,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// nested returns inner in n pairs of open and closing.
+// nested returns inner, enclosed in n pairs of open and closing.
 func nested(open, inner, closing string, n int) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(closing, n)
 }
 
-// Reading any file and judging any call ends soon, without a panic or a network request.
-// The time limit of go test detects hangs.
+// Reading any file and judging any call takes a short time. It does not panic or use the network.
+// The time limit of go test detects calls that do not return.
 func TestHostilePlansAreBounded(t *testing.T) {
 	var asked atomic.Int32
 	host := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -36,7 +36,7 @@ func TestHostilePlansAreBounded(t *testing.T) {
 	deepList := nested("[", "", "]", 60)
 	for _, c := range []struct {
 		name, schema, properties string
-		refused                  string // substring of the error; empty if the plan is valid
+		refused                  string // part of the expected error; empty if the plan is valid
 	}{
 		{"reference to itself", `{"$ref":"#"}`, `{}`, ""},
 		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`, `{}`, ""},
@@ -150,7 +150,7 @@ func TestHostileYAMLIsBounded(t *testing.T) {
 	}
 }
 
-// hostileSchema returns a random schema; its keywords may not fit together.
+// hostileSchema returns a random schema, which may combine unrelated keywords.
 func hostileSchema(r *rand.Rand, depth int) any {
 	if depth == 0 || r.IntN(12) == 0 {
 		return []any{true, false, object{}, object{"$ref": "#"}, object{"type": "string"}, nil, 7, "x", []any{}}[r.IntN(9)]
@@ -212,7 +212,7 @@ func TestRandomPlansAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzParse reads a plan and judges a call with it.
+// FuzzParse parses arbitrary plans and judges a call with each valid plan.
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"testdata/shop.yaml", "testdata/protocols-rules.json", "testdata/protocols-events.json"} {
 		text, err := os.ReadFile(file)
@@ -241,7 +241,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzJudge judges arbitrary bytes.
+// FuzzJudge judges arbitrary bytes as a call.
 func FuzzJudge(f *testing.F) {
 	p := shop(f)
 	f.Add([]byte(`{"type":"track","event":"Order Completed","properties":{"orderId":"7","total":1e5,"currency":"EUR","items":[{"sku":"\u0041"}]}}`))

@@ -25,7 +25,7 @@ var (
 	errTooDeep      = fmt.Errorf("has more than %d nested levels", maxDepth)
 )
 
-// A lineError is an error with its line.
+// A lineError is an error that has a line number.
 type lineError struct {
 	line int
 	err  error
@@ -34,7 +34,7 @@ type lineError struct {
 func (e *lineError) Error() string { return e.err.Error() }
 func (e *lineError) Unwrap() error { return e.err }
 
-// isJSON reports whether a file is JSON; otherwise it is YAML.
+// isJSON reports whether a file is JSON. Any other file is YAML.
 func isJSON(file string, text []byte) bool {
 	if strings.HasSuffix(strings.ToLower(file), ".json") {
 		return true
@@ -47,11 +47,11 @@ type jsonReader struct {
 	*jsonscan.Scanner
 	text   []byte
 	nodes  *int
-	line   int // of offset
+	line   int // the line of offset
 	offset int
 }
 
-// parseJSON parses a JSON text with one value.
+// parseJSON parses a text that consists of one JSON value.
 func parseJSON(text []byte, nodes *int) (*node, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is not UTF-8")
@@ -67,7 +67,7 @@ func parseJSON(text []byte, nodes *int) (*node, error) {
 	return n, err
 }
 
-// lineAt returns the line of an offset. Offsets must not decrease between calls.
+// lineAt returns the line number of an offset. An offset must not be smaller than the previous one.
 func (r *jsonReader) lineAt(offset int) int {
 	r.line += bytes.Count(r.text[r.offset:offset], []byte("\n"))
 	r.offset = offset

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// Judge checks one call, a JSON object as sent or as stored by the collector. It returns
-// the violations sorted by pointer, or nil if the call matches the plan or the plan has
-// no section for its type.
+// Judge checks one call, which is a JSON object as sent or as stored by the collector. It returns
+// the violations, sorted by pointer. It returns nil if the call matches the plan, or if the plan
+// has no section for its type.
 //
-// Null properties or traits count as empty. If a field occurs twice, the last one counts.
+// Null properties or traits count as empty. If a field occurs twice, the last one is used.
 func (p *Plan) Judge(call []byte) []Violation {
 	_, violations := p.judge(call)
 	return violations
 }
 
-// EventOf returns the entry for a call, or nil.
+// EventOf returns the entry for a call, or nil if there is none.
 func (p *Plan) EventOf(call []byte) *Event {
 	h, _ := input.Read(call)
 	return p.Find(h.Type, h.Title())
@@ -53,7 +53,7 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 	return e, violations
 }
 
-// subject returns the part of a call that the schema describes. member is the value of
+// subject returns the part of a call that the rule's schema describes. member is the value of
 // the call's properties or traits, or nil.
 func (rule *rule) subject(call, member []byte) []byte {
 	switch {
@@ -75,7 +75,7 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 	return v
 }
 
-// unplanned returns the violation of a call without an entry.
+// unplanned returns the violation for a call that has no entry in the plan.
 func (p *Plan) unplanned(h *input.Head) Violation {
 	var names []string
 	for _, e := range p.events {
@@ -105,7 +105,7 @@ func (rule *rule) explain(p *Plan, h *input.Head, subject []byte) []Violation {
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
-		return nil // impossible: the call was read before
+		return nil // cannot happen, because the call has been read before
 	}
 	err := rule.validate(clamped(value), maxSteps+2*len(subject))
 	if err == nil {
@@ -125,7 +125,7 @@ func (rule *rule) explain(p *Plan, h *input.Head, subject []byte) []Violation {
 	return slices.Compact(x.violations)
 }
 
-// validate validates a value in at most the given number of steps.
+// validate validates a value. It returns an error if this takes more than the given steps.
 func (rule *rule) validate(value any, steps int) (err error) {
 	rule.mu.Lock()
 	defer rule.mu.Unlock()
@@ -140,8 +140,8 @@ func (rule *rule) validate(value any, steps int) (err error) {
 	return rule.schema.Validate(value)
 }
 
-// clamped replaces numbers that are slow in exact arithmetic: it limits their magnitude
-// to 10^1000 and their precision to 1000 digits.
+// clamped replaces numbers for which exact arithmetic is slow. It limits their magnitude to
+// 10^1000 and their precision to 1000 digits.
 func clamped(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -179,7 +179,7 @@ func clampNumber(text string) json.Number {
 	case err != nil:
 		e = 1 << 40
 	}
-	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // the number is 0.DIGITS × 10^magnitude
+	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // the number equals 0.DIGITS × 10^magnitude
 	switch {
 	case magnitude > maxNumberDigits:
 		return json.Number(sign + "1e" + strconv.Itoa(maxNumberDigits))

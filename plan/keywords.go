@@ -19,7 +19,7 @@ const (
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
-// keywords are the keywords of JSON Schema 2020-12 and draft-07.
+// keywords contains the keywords of JSON Schema 2020-12 and draft-07.
 var keywords = map[string]keywordKind{
 	"$schema": valueKeyword, "$id": valueKeyword, "$ref": valueKeyword, "$anchor": valueKeyword,
 	"$dynamicRef": valueKeyword, "$dynamicAnchor": valueKeyword, "$vocabulary": valueKeyword, "$comment": valueKeyword,
@@ -43,8 +43,8 @@ var keywords = map[string]keywordKind{
 	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
 }
 
-// schemas yields n and its subschemas, including those below unknown keywords, which a
-// $ref can reach.
+// schemas yields n and all its subschemas. It includes subschemas of unknown keywords, because a
+// $ref can point to them.
 func (n *node) schemas() iter.Seq[*node] {
 	return func(yield func(*node) bool) { n.eachSchema(yield) }
 }
@@ -63,7 +63,7 @@ func (n *node) eachSchema(yield func(*node) bool) bool {
 	return true
 }
 
-// subschemas returns the schemas in a keyword's value.
+// subschemas returns the schemas in the value of a keyword.
 func (m field) subschemas() []*node {
 	switch kind := keywords[m.key]; {
 	case kind == schemaMapKeyword:
@@ -80,23 +80,23 @@ func (m field) subschemas() []*node {
 	return nil
 }
 
-// annotations are the keywords that never make a value invalid.
+// annotations contains the keywords that never make a value invalid.
 var annotations = []string{
 	"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
 	"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"contentEncoding", "contentMediaType", "contentSchema",
 }
 
-// constrains reports whether the rule can refuse a call that has the field member,
-// properties or traits.
+// constrains reports whether the rule can refuse a call. member is the field that the call has:
+// "properties" or "traits".
 func (rule *rule) constrains(member string) bool {
 	if len(rule.base) > 0 {
 		return refuses(rule.root)
 	}
-	// The schema describes a whole call.
+	// In this case, the schema describes a whole call.
 	for _, m := range rule.root.fields {
 		switch m.key {
-		case "type": // every call is an object
+		case "type": // all calls are objects
 		case "properties":
 			for _, field := range m.value.fields {
 				if isCallField(field.key, member) && refuses(field.value) {
@@ -112,8 +112,8 @@ func (rule *rule) constrains(member string) bool {
 	return false
 }
 
-// isCallField reports whether a call can have the given field. member is "properties" or
-// "traits": the one of the two that the call has.
+// isCallField reports whether a call can have the given field. member is the field that the call
+// has: "properties" or "traits".
 func isCallField(field, member string) bool {
 	if field == "properties" || field == "traits" {
 		return field == member
@@ -121,7 +121,7 @@ func isCallField(field, member string) bool {
 	return slices.Contains(callFields, field)
 }
 
-// refuses reports whether a schema can refuse a value.
+// refuses reports whether some value violates a schema.
 func refuses(n *node) bool {
 	if n.kind == boolNode {
 		return !n.isTrue()
@@ -143,9 +143,8 @@ func keywordRefuses(m field) bool {
 	return keywords[m.key] != unknownKeyword && !slices.Contains(annotations, m.key)
 }
 
-// expand replaces the short forms in a schema: required in a property, and empty
-// properties. If strict is set, unknown keywords are problems, because a misspelled one
-// checks nothing.
+// expand replaces the short forms in a schema: required in a property, and empty properties. If
+// strict is true, unknown keywords are problems. A misspelled keyword would check nothing.
 func (r *reader) expand(schema *node, entry string, strict bool) {
 	for n := range schema.schemas() {
 		r.expandOne(n, entry, strict)
@@ -170,7 +169,7 @@ func (r *reader) expandOne(n *node, entry string, strict bool) {
 	r.expandRequired(n, entry)
 }
 
-// expandRequired moves required: true in properties to the required list of n.
+// expandRequired replaces required: true in properties by the required list of n.
 func (r *reader) expandRequired(n *node, entry string) {
 	properties := n.get("properties")
 	if properties == nil || properties.kind != objectNode {

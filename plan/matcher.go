@@ -15,9 +15,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// Accepts reports whether a call matches the plan, if it can tell without decoding the
-// call. False means that [Plan.Judge] must decide. Accepts takes about a hundredth of
-// Judge's time. It is always false for entries with rare keywords, such as allOf, anyOf
+// Accepts reports whether a call matches the plan. It does not decode the call, and takes about a
+// hundredth of the time of [Plan.Judge]. If it returns false, the call may still match, and Judge
+// must decide. Accepts always returns false for entries with rare keywords, such as allOf, anyOf
 // and patternProperties.
 //
 // name is the event of a track call, or the name of a page or screen. member is the value of
@@ -31,7 +31,7 @@ func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
 	return e.rule.accepts(call, member) && (p.common == nil || p.common.accepts(call, member))
 }
 
-// accepts reports whether the rule accepts a call, if the matcher can tell.
+// accepts reports whether a call matches the rule. If it returns false, the call may still match.
 func (rule *rule) accepts(call, member []byte) bool {
 	subject := rule.subject(call, member)
 	if len(subject) > maxMatched {
@@ -41,59 +41,60 @@ func (rule *rule) accepts(call, member []byte) bool {
 	return end > 0 && nextByte(subject, end) == len(subject)
 }
 
-// emptyObject replaces missing properties or traits.
+// emptyObject is used if properties or traits are missing.
 var emptyObject = []byte("{}")
 
 const (
-	// maxMatched is the maximum number of bytes to match. The library may need too many
-	// steps for larger values, which is a violation.
+	// maxMatched is the maximum number of bytes to match. For a larger value, the library may
+	// need too many steps, which is a violation.
 	maxMatched = 64 << 10
-	// maxMatchedPattern is the maximum size of a pattern, in instructions, for the same
-	// reason.
+	// maxMatchedPattern is the maximum size of a pattern in instructions. With larger
+	// patterns, the library may also need too many steps.
 	maxMatchedPattern = 256
-	// maxMatchedRefs is the maximum length of a chain of $ref, for the same reason.
+	// maxMatchedRefs is the maximum length of a chain of $ref. With longer chains, the library
+	// may also need too many steps.
 	maxMatchedRefs = 2
 	// maxRequired is the maximum number of required names.
 	maxRequired = 64
-	// exactDigits is the maximum number of digits that a float64 always represents.
+	// exactDigits is the number of decimal digits that a float64 can always represent.
 	exactDigits = 15
 )
 
-// A matcher checks the bytes of a JSON value against a schema. It accepts no value that
-// the library refuses, but does not accept every valid value. A nil matcher accepts
-// every value.
+// A matcher checks the bytes of a JSON value against a schema. If it accepts a value, the library
+// accepts it too. It may reject values that the library accepts. A nil matcher accepts every
+// value.
 type matcher struct {
-	unsure bool      // accepts no value
-	types  valueType // accepted types; 0 for all
-	enum   []string  // JSON of the accepted values; nil for all
+	unsure bool      // the matcher rejects every value
+	types  valueType // the accepted types; 0 means all types
+	enum   []string  // the accepted values as JSON; nil means all values
 
-	pattern              *countedPattern        // nil for any string
+	pattern              *countedPattern        // nil if the schema has no pattern
 	quick                func(text []byte) bool // set if the format has a quick check
 	format               func(text string) bool // set if the format has no quick check
-	minLength, maxLength int                    // in characters
-	anyString            bool                   // no check above applies
+	minLength, maxLength int                    // numbers of characters
+	anyString            bool                   // the schema has none of the checks above
 	bounds               []bound
 
 	minItems, maxItems int
 	items              *matcher
 
-	fields    []fieldMatcher // sorted by name
-	positions map[string]int // positions in fields by name, used if there are many
-	required  uint64         // bits of the required fields
-	others    *matcher       // for fields with other names
+	fields    []fieldMatcher // checks for the listed fields, sorted by name
+	positions map[string]int // positions in fields, keyed by name; only used if there are many fields
+	required  uint64         // the bits of the required fields
+	others    *matcher       // the check for all other fields
 }
 
 type fieldMatcher struct {
 	name  string
 	value *matcher
-	bit   uint64 // set if the field is required
+	bit   uint64 // the bit of the field in required; 0 if it is optional
 }
 
-// maxLinearSearch is the maximum number of fields for a linear search.
+// maxLinearSearch is the number of fields up to which a linear search is used.
 const maxLinearSearch = 16
 
-// position returns the position of a field, or len(m.fields). It searches from the likely
-// position from.
+// position returns the position of a field in m.fields, or len(m.fields) if it is not listed. The
+// search starts at from, which should be the likely position.
 func (m *matcher) position(name []byte, from int) int {
 	if len(m.fields) > maxLinearSearch {
 		if position, known := m.positions[string(name)]; known {
@@ -117,7 +118,7 @@ func (m *matcher) position(name []byte, from int) int {
 // A bound is a minimum or a maximum.
 type bound struct {
 	value     float64
-	exact     bool // value is an integer and exactly the plan's number
+	exact     bool // value is an integer that equals the number in the plan exactly
 	exclusive bool
 	maximum   bool
 }
@@ -128,7 +129,7 @@ type valueType uint8
 const (
 	nullValue valueType = 1 << iota
 	boolValue
-	integerValue // a number without fraction and exponent
+	integerValue // a number that has no fraction and no exponent
 	numberValue
 	stringValue
 	arrayValue
@@ -140,10 +141,10 @@ var valueTypes = map[string]valueType{
 	"string": stringValue, "array": arrayValue, "object": objectValue,
 }
 
-// unsure is the matcher of schemas that only the library can check.
+// unsure is the matcher for schemas that only the library can check.
 var unsure = &matcher{unsure: true}
 
-// match returns the end of the value that begins at i, or -1 if it is not accepted.
+// match returns the end of the value that starts at i. It returns -1 if it does not accept the value.
 func (m *matcher) match(b []byte, i int) int {
 	if m == nil {
 		return skipValue(b, i)
@@ -182,7 +183,7 @@ func (m *matcher) match(b []byte, i int) int {
 	return end
 }
 
-// inEnum reports whether a value is in enum.
+// inEnum reports whether a value is one of the values in enum.
 func (m *matcher) inEnum(value []byte) bool {
 	for _, listed := range m.enum {
 		if listed == string(value) {
@@ -195,7 +196,7 @@ func (m *matcher) inEnum(value []byte) bool {
 func (m *matcher) allows(t valueType) bool { return m.types == 0 || m.types&t != 0 }
 
 func (m *matcher) matchObject(b []byte, i int) int {
-	missing, next := m.required, 0 // most senders use a fixed order of fields
+	missing, next := m.required, 0 // next is the likely position of the next field, because most senders use a fixed order
 	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
 		return ended(i+1, missing == 0)
 	}
@@ -217,7 +218,7 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			value, next = member.value, next+1
 			missing &^= member.bit
 		} else if !utf8.Valid(name) {
-			return -1 // invalid UTF-8 decodes to another name
+			return -1 // invalid UTF-8 decodes to a different name
 		}
 		if i = value.match(b, nextByte(b, i+1)); i < 0 {
 			return -1
@@ -305,8 +306,8 @@ func (m *matcher) matchNumber(b []byte, i int) int {
 	return end
 }
 
-// allows reports whether a number is certainly within the bound. Rounding keeps order, so
-// a strict comparison of rounded values is correct.
+// allows reports whether a number is certainly within the bound. Rounding does not change the
+// order of two numbers, so a strict comparison of the rounded values is correct.
 func (l bound) allows(value float64, exact bool) bool {
 	switch {
 	case value == l.value:
@@ -317,8 +318,8 @@ func (l bound) allows(value float64, exact bool) bool {
 	return value > l.value
 }
 
-// skipString returns the end of the string that begins at i, or -1. plain reports whether
-// the string has no escapes.
+// skipString returns the end of the string that starts at i, or -1 if it is invalid. plain is true
+// if the string has no escapes.
 func skipString(b []byte, i int) (end int, plain bool) {
 	plain = true
 	for i++; i < len(b); i++ {
@@ -332,7 +333,7 @@ func skipString(b []byte, i int) (end int, plain bool) {
 	return -1, false
 }
 
-// nextByte returns the index of the next byte that is not white space.
+// nextByte returns the index of the first byte from i on that is not white space.
 func nextByte(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -340,7 +341,8 @@ func nextByte(b []byte, i int) int {
 	return i
 }
 
-// skipNumber returns the end of the number that begins at i, or -1, and its type.
+// skipNumber returns the end and the type of the number that starts at i. The end is -1 if the
+// number is invalid.
 func skipNumber(b []byte, i int) (end int, t valueType) {
 	start := i
 	for t = integerValue; i < len(b); i++ {
@@ -356,8 +358,8 @@ func skipNumber(b []byte, i int) (end int, t valueType) {
 	return ended(i, i > start), t
 }
 
-// shortNumber parses a number of at most exactDigits digits without an exponent. It
-// rounds once, in the division, because both operands are exact.
+// shortNumber parses a number that has at most exactDigits digits and no exponent. It rounds only
+// once, in the division, because both operands are exact.
 func shortNumber(text []byte) (value float64, ok bool) {
 	digits, n, power, scale := int64(0), 0, 1.0, 1.0
 	sign := 1.0
@@ -379,7 +381,7 @@ func shortNumber(text []byte) (value float64, ok bool) {
 	return sign * float64(digits) / power, n > 0
 }
 
-// skipValue returns the end of the value that begins at i, or -1. b must be valid JSON.
+// skipValue returns the end of the value that starts at i, or -1. b must be valid JSON.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -424,7 +426,7 @@ type matcherCompiler map[*jsonschema.Schema]*matcher
 
 func newMatcher(s *jsonschema.Schema) *matcher { return matcherCompiler{}.compile(s, 0) }
 
-// compile returns the matcher of a schema at the end of a chain of refs $ref keywords.
+// compile returns the matcher for a schema. refs is the number of $ref keywords that lead to it.
 func (c matcherCompiler) compile(s *jsonschema.Schema, refs int) *matcher {
 	switch {
 	case s == nil || s.Bool != nil && *s.Bool:
@@ -455,12 +457,13 @@ func unsupported(s *jsonschema.Schema) bool {
 		s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil || s.MultipleOf != nil || len(s.Extensions) > 0
 }
 
-// reference returns the matcher of a $ref target if $ref is the only keyword.
+// reference returns the matcher for the target of a $ref. It supports a $ref only if the schema has
+// no other keywords.
 func (c matcherCompiler) reference(s *jsonschema.Schema, refs int) *matcher {
 	alone := s.DraftVersion < 2019 || s.Enum == nil && s.Const == nil && s.Properties == nil && s.Required == nil && s.AdditionalProperties == nil &&
 		s.MinItems == nil && s.MaxItems == nil && s.Items == nil && s.Items2020 == nil && s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil &&
 		s.Maximum == nil && s.Minimum == nil && s.ExclusiveMaximum == nil && s.ExclusiveMinimum == nil
-	// These keywords apply next to $ref in every draft.
+	// The following keywords apply even if the schema has a $ref, in every draft.
 	if !alone || s.Types != nil && !s.Types.IsEmpty() || s.Enum != nil || s.Const != nil || s.Format != nil && s.Format.Name != stepFormat {
 		return unsure
 	}
@@ -481,8 +484,8 @@ func (m *matcher) addTypes(s *jsonschema.Schema) bool {
 	return true
 }
 
-// addEnum adds the values that have one common JSON text: strings without escapes,
-// numbers, booleans and null.
+// addEnum adds the values of an enum. It supports only values that are usually written in the same
+// way: strings without escapes, numbers, booleans and null.
 func (m *matcher) addEnum(s *jsonschema.Schema) bool {
 	var values []any
 	switch {

@@ -13,14 +13,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// planOf returns a plan of one event with the given schema, or nil if it is invalid.
+// planOf returns a plan that contains one event with the given schema. If the schema is invalid, it
+// returns nil.
 func planOf(schema string) *Plan {
 	p, _ := Parse("plan.json", fmt.Appendf(nil, `{"plan":"p","track":{"E":{"schema":%s}}}`, schema))
 	return p
 }
 
-// compareWithLibrary fails if the matcher accepts a value that the library refuses. It
-// returns the results of both.
+// compareWithLibrary fails if the matcher accepts a value that the library rejects. It returns both
+// results.
 func compareWithLibrary(t *testing.T, p *Plan, name, schema, value string) (quick, whole bool) {
 	t.Helper()
 	if p == nil {
@@ -40,7 +41,7 @@ func compareWithLibrary(t *testing.T, p *Plan, name, schema, value string) (quic
 	return quick, violations == nil
 }
 
-// suiteValues calls f with each schema of the JSON Schema test suite and its values.
+// suiteValues calls f for each schema in the JSON Schema test suite, with the values to test.
 func suiteValues(tb testing.TB, f func(draft, schema string, values []string)) {
 	tb.Helper()
 	archive, err := zip.OpenReader("testdata/json-schema-test-suite.zip")
@@ -103,7 +104,7 @@ func TestMatcherAgreesWithSuite(t *testing.T) {
 	t.Logf("the matcher accepts %d of the %d values that the library does", quick, whole)
 }
 
-// FuzzMatcher searches for a value that the matcher accepts and the library refuses.
+// FuzzMatcher searches for a value that the matcher accepts but the library rejects.
 func FuzzMatcher(f *testing.F) {
 	n := 0
 	suiteValues(f, func(_, schema string, values []string) {
@@ -142,8 +143,8 @@ func TestMatcherAgreesWithLibrary(t *testing.T) {
 	t.Logf("the matcher accepts %d of the %d values that the library does", quick, whole)
 }
 
-// A schemaMaker generates random schemas, mostly typical of plans, and values close to
-// them.
+// A schemaMaker generates random schemas, most of them typical of plans. It also generates values
+// that match a schema or almost match it.
 type schemaMaker struct{ *rand.Rand }
 
 func (g schemaMaker) pick(of ...string) string { return of[g.IntN(len(of))] }
@@ -243,7 +244,7 @@ func (g schemaMaker) schema(depth int) string {
 	return "{" + strings.Join(keywords, ",") + "}"
 }
 
-// Typical values take the fast path.
+// The matcher accepts typical values, so the library is not needed for them.
 func TestMatcherAcceptsTypicalValues(t *testing.T) {
 	for _, c := range []struct{ schema, value string }{
 		{`{}`, `{"a":[1,{"b":"\n"}]}`},

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// topLevel are the top-level keys of a plan file.
+// topLevel contains the top-level keys of a plan file.
 var topLevel = []string{"plan", "description", "version", "$defs", "track", "identify", "group", "page", "screen"}
 
 func (r *reader) plan(root *node) *Plan {
@@ -122,7 +122,7 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	r.add(p, e, &rule{root: schema, base: []string{e.Member}, member: schema, draft: draft2020})
 }
 
-// short returns the complete schema of an entry in the short form.
+// short returns the complete schema of an entry that uses the short form.
 func (r *reader) short(e *Event, n, defs *node) *node {
 	name := e.String()
 	schema := &node{kind: objectNode, line: n.line}

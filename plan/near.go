@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// nearest returns the candidate with the closest spelling. It may differ in case, spaces
-// and punctuation, or by at most two letters. nearest returns "" without such a candidate,
-// or with too many candidates to compare.
+// nearest returns the candidate that is spelled most similarly to word. It accepts differences in
+// case, spaces and punctuation, and at most two different letters. It returns "" if there is no
+// such candidate, or if there are too many candidates to compare.
 func nearest(word string, candidates []string) string {
 	if len(word) > 200 || len(candidates) > 5000 {
 		return ""
@@ -45,8 +45,8 @@ func letters(word string) string {
 	}, word)
 }
 
-// distance returns the number of bytes to insert, delete, replace or swap with their
-// neighbor to turn a into b.
+// distance returns the number of edits that turn a into b. An edit inserts, deletes or replaces a
+// byte, or swaps two adjacent bytes.
 func distance(a, b string) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -69,7 +69,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// hintFor suggests the candidate with the closest spelling, or lists the candidates.
+// hintFor suggests the most similar candidate. If there is none, it lists the candidates.
 func hintFor(word string, candidates []string) string {
 	if near := nearest(word, candidates); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

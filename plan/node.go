@@ -10,11 +10,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// A node is a value in a plan file. Objects keep their order.
+// A node is a value in a plan file. The keys of an object keep their order.
 type node struct {
 	kind   nodeKind
-	line   int    // from 1
-	text   string // of a string, number or boolean
+	line   int    // line in the file, starting at 1
+	text   string // the value of a string, number or boolean
 	items  []*node
 	fields []field
 }
@@ -40,7 +40,7 @@ func (k nodeKind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "a list", "a mapping"}[k]
 }
 
-// get returns the value of a key of an object, or nil.
+// get returns the value of an object's key, or nil if the key is missing.
 func (n *node) get(key string) *node {
 	if n == nil || n.kind != objectNode {
 		return nil
@@ -53,7 +53,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// str returns the string at key, or "".
+// str returns the string at key, or "" if it is missing.
 func (n *node) str(key string) string {
 	if v := n.get(key); v != nil && v.kind == stringNode {
 		return v.text
@@ -79,7 +79,8 @@ func (n *node) remove(key string) {
 	n.fields = slices.DeleteFunc(n.fields, func(m field) bool { return m.key == key })
 }
 
-// stringValues returns a string, or the strings of a list, as a slice.
+// stringValues returns the strings of a list. For a single string, it returns a slice with that
+// string.
 func (n *node) stringValues() []string {
 	switch {
 	case n == nil:
@@ -94,8 +95,8 @@ func (n *node) stringValues() []string {
 	return texts
 }
 
-// child returns the value that one token of a JSON pointer selects, or nil, and the line
-// of its key or item.
+// child returns the value that one token of a JSON pointer selects, or nil. It also returns the
+// line of the value's key or item.
 func (n *node) child(token string) (child *node, line int) {
 	for _, m := range n.fields {
 		if m.key == token {
@@ -108,7 +109,8 @@ func (n *node) child(token string) (child *node, line int) {
 	return nil, 0
 }
 
-// at returns the node that a JSON pointer selects, or its nearest existing parent.
+// at returns the node that a JSON pointer selects. If it does not exist, at returns the nearest
+// existing parent.
 func (n *node) at(pointer []string) *node {
 	for _, token := range pointer {
 		next, _ := n.child(token)
@@ -120,7 +122,7 @@ func (n *node) at(pointer []string) *node {
 	return n
 }
 
-// all yields n and all nodes below it.
+// all yields n and all its descendants.
 func (n *node) all() iter.Seq[*node] {
 	return func(yield func(*node) bool) { n.each(yield) }
 }
@@ -134,7 +136,7 @@ func (n *node) each(yield func(*node) bool) bool {
 // value returns the node as encoding/json decodes it, with numbers as json.Number.
 func (n *node) value() any { return n.valueWith(func(*node, map[string]any) {}) }
 
-// valueWith is like value, and calls finish with each object.
+// valueWith is like value, and also calls finish for each object.
 func (n *node) valueWith(finish func(*node, map[string]any)) any {
 	switch n.kind {
 	case boolNode:

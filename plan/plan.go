@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 )
@@ -14,34 +15,34 @@ type Plan struct {
 	file        string
 	events      []*Event
 	index       map[eventKey]*Event
-	types       map[string]bool // call types with a section
-	common      *rule           // applies to every checked call; may be nil
+	types       map[string]bool // the call types that have a section
+	common      *rule           // the rule for every checked call; may be nil
 }
 
 type eventKey struct{ callType, name string }
 
-// An Event is an entry of a plan: a track event, the pages or screens with one name, or
-// all identify or all group calls.
+// An Event is an entry of a plan. It describes a track event, the pages or screens with one name,
+// all identify calls, or all group calls.
 type Event struct {
 	// Type is the calls' type: track, identify, group, page or screen.
 	Type string
 
-	// Name is the event of a track call, or the name of a page or screen. It is empty for
-	// identify and group. For other types, an empty name matches every name without its
-	// own entry.
+	// Name is the event of a track call, or the name of a page or screen. For identify and
+	// group it is empty. For other types, an empty name stands for all names that have no entry
+	// of their own.
 	Name string
 
 	// Description is the description of the entry or its schema. It may have several lines.
 	Description string
 
-	// File and Line are the start of the entry. Lines count from 1.
+	// File and Line are the position of the entry. Line starts at 1.
 	File string
 	Line int
 
 	// Member is the field of a call that Schema describes: properties or traits.
 	Member string
 
-	// Schema describes that field, with all short forms expanded. It is never nil.
+	// Schema describes the field Member, with all short forms expanded. It is never nil.
 	Schema *Schema
 
 	rule *rule
@@ -52,22 +53,16 @@ func (e *Event) String() string { return callName(e.Type, e.Name) }
 
 // Load reads a plan file; see [Parse].
 func Load(file string) (*Plan, error) {
-	info, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	if info.Size() > MaxFileBytes {
-		return nil, Problems{tooLarge(file)}
-	}
-	text, err := os.ReadFile(file)
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1)) // Parse refuses the additional byte
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return Parse(file, text)
-}
-
-func tooLarge(file string) Problem {
-	return Problem{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}
 }
 
 // Parse parses a plan of at most [MaxFileBytes] in one of the formats that the package
@@ -79,7 +74,7 @@ func tooLarge(file string) Problem {
 // regexp does not support. Parse never accesses the network.
 func Parse(file string, text []byte) (*Plan, error) {
 	if len(text) > MaxFileBytes {
-		return nil, Problems{tooLarge(file)}
+		return nil, Problems{{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}}
 	}
 	r := &reader{file: file, nodes: maxNodes}
 	parse := parseYAML
@@ -92,7 +87,8 @@ func Parse(file string, text []byte) (*Plan, error) {
 		if at, ok := errors.AsType[*lineError](err); ok {
 			line = at.line
 		}
-		return nil, Problems{{File: file, Line: line, Wrong: err.Error()}}
+		r.problem(line, "", err.Error(), "")
+		return nil, r.problems
 	}
 	p := r.plan(root)
 	if len(r.problems) > 0 {
@@ -114,8 +110,8 @@ func (p *Plan) File() string { return p.file }
 // Events returns the plan's entries in file order. Callers must not modify them.
 func (p *Plan) Events() []*Event { return slices.Clone(p.events) }
 
-// Find returns the entry for calls of a type and name: the entry with that name, or the
-// entry for any name, or nil. It ignores the name for identify and group.
+// Find returns the entry for calls of a type and name. This is the entry with that name, or
+// otherwise the entry for any name, or nil. For identify and group, Find ignores the name.
 func (p *Plan) Find(callType, name string) *Event {
 	if callType == "identify" || callType == "group" {
 		name = ""
@@ -126,8 +122,8 @@ func (p *Plan) Find(callType, name string) *Event {
 	return p.index[eventKey{callType, ""}]
 }
 
-// Judges reports whether the plan has a section for a call type. Calls of other types
-// pass unchecked.
+// Judges reports whether the plan has a section for a call type. Calls of other types are not
+// checked.
 func (p *Plan) Judges(callType string) bool { return p.types[callType] }
 
 // callName returns the display name of a call.

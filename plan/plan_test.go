@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// judged returns the violations of properties against a schema.
+// judged judges a call with the properties against the schema, and returns the violations.
 func judged(t *testing.T, schema, properties string) string {
 	t.Helper()
 	p, err := plan.Parse("p", fmt.Appendf(nil, "track:\n  E:\n    schema: %s\n", schema))
@@ -381,6 +382,28 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// Problems repeat little of their input.
+func TestLongProblems(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for _, text := range []string{
+		long + ": 1", "a: *" + long, "a: !" + long + " b", "? [a]\n: b\n" + long, "{" + long + ": 1, " + long + ": 2}",
+		"track:\n  " + long + ":\n    properties:\n      a: {" + long + ": 1}",
+		"track:\n  A:\n    properties:\n      a: {$ref: '" + long + "'}", "track:\n  A:\n    properties:\n      a: {type: " + long + "}",
+		`{"rules":[{"type":"` + long + `"}]}`,
+	} {
+		_, err := plan.Parse("p.yaml", []byte(text))
+		var problems plan.Problems
+		if !errors.As(err, &problems) {
+			t.Errorf("%.60q: %v", text, err)
+		}
+		for _, p := range problems {
+			if n := len(p.Error()); n > 1000 {
+				t.Errorf("%.60q: the problem has %d bytes", text, n)
+			}
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	if _, err := plan.Load(filepath.Join(t.TempDir(), "none.yaml")); !os.IsNotExist(unwrapped(err)) {
 		t.Errorf("got %v", err)
@@ -388,6 +411,11 @@ func TestLoad(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(large, make([]byte, plan.MaxFileBytes+1), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat("/dev/zero"); err == nil { // a file without end
+		if _, err := plan.Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "is larger than 8 MiB") {
+			t.Error(err)
+		}
 	}
 	if _, err := plan.Load(large); err == nil || !strings.Contains(err.Error(), "is larger than 8 MiB") {
 		t.Errorf("got %v", err)

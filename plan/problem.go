@@ -8,9 +8,9 @@ import (
 // A Problem is an error in a plan file.
 type Problem struct {
 	File  string `json:"file"`
-	Line  int    `json:"line,omitempty"`  // from 1; 0 if unknown
-	Entry string `json:"entry,omitempty"` // for example track "Order Completed"
-	Wrong string `json:"wrong"`           // the problem
+	Line  int    `json:"line,omitempty"`  // line in the file, starting at 1; 0 if unknown
+	Entry string `json:"entry,omitempty"` // the entry, for example track "Order Completed"
+	Wrong string `json:"wrong"`           // a description of the problem
 	Hint  string `json:"hint,omitempty"`  // how to fix it
 }
 
@@ -36,7 +36,7 @@ func (p Problem) Text() string {
 	return text
 }
 
-// Problems are the problems of a plan file in line order, at most 100. It is the error
+// Problems contains the problems of a plan file in the order of lines, at most 100. It is the error
 // type of [Parse] and [Load].
 type Problems []Problem
 
@@ -48,8 +48,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Warnings returns the entries that restrict no field of a call, in file order. Their
-// schemas probably describe another part of the call than the author expects.
+// Warnings returns a problem for each entry that restricts no field of a call, in file order. The
+// schema of such an entry probably describes the wrong part of a call.
 func (p *Plan) Warnings() Problems {
 	var warnings Problems
 	for _, e := range p.events {
@@ -71,12 +71,17 @@ const maxProblems = 100
 // A reader reads a plan file and collects its problems.
 type reader struct {
 	file     string
-	nodes    int // remaining number of allowed nodes
+	nodes    int // number of nodes that may still be created
 	problems Problems
 }
 
+// maxRepeated is the maximum number of bytes that a problem repeats of its input.
+const maxRepeated = 200
+
+// problem adds a problem. It shortens the strings, because they repeat names and values of the
+// file.
 func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
-		r.problems = append(r.problems, Problem{r.file, line, entry, wrong, hint})
+		r.problems = append(r.problems, Problem{r.file, line, cut(maxRepeated, entry), cut(2*maxRepeated, wrong), cut(2*maxRepeated, hint)})
 	}
 }

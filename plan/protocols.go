@@ -29,7 +29,7 @@ func exportRules(root *node) *node {
 	return nil
 }
 
-// export reads an export. Its schemas are draft-07 by default, and describe whole calls.
+// export reads an export. Its schemas describe whole calls, and use draft-07 by default.
 func (r *reader) export(p *Plan, root *node) {
 	for _, n := range []*node{root, root.get("data"), root.get("data").get("trackingPlan")} {
 		for _, key := range []string{"name", "display_name"} {
@@ -53,7 +53,7 @@ func (r *reader) export(p *Plan, root *node) {
 }
 
 // ruleList reads rules in the format {key, type, jsonSchema}. If an event has several
-// versions, the newest counts.
+// versions, the newest is used.
 func (r *reader) ruleList(p *Plan, rules *node) {
 	newest := map[eventKey]int{}
 	chosen := map[eventKey]*node{}
@@ -62,7 +62,7 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 		callType := strings.ToLower(item.str("type"))
 		key := eventKey{callType, item.str("key")}
 		if name := item.get("jsonSchema").get("eventMetadata").str("name"); name != "" {
-			key.name = name // Typewriter removes # from the key
+			key.name = name // the key in Typewriter files has no #
 		}
 		switch {
 		case callType == "common", input.Member(callType) == "traits":
@@ -138,8 +138,7 @@ func (r *reader) ruleEvent(p *Plan, item *node) {
 	r.exported(p, e, item.get("rules"), "rules")
 }
 
-// exported adds an event whose schema describes the whole call, or its properties or
-// traits.
+// exported adds an event. Its schema describes the whole call, or only the properties or traits.
 func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	e.File, e.Member = r.file, input.Member(e.Type)
 	if schema == nil || schema.kind != objectNode {
@@ -162,7 +161,7 @@ func (r *reader) exported(p *Plan, e *Event, schema *node, key string) {
 	r.add(p, e, &rule{root: schema, member: member, draft: draft7})
 }
 
-// callFields are the top-level fields of a call.
+// callFields contains the top-level fields of a call.
 var callFields = []string{
 	"anonymousId", "category", "channel", "context", "event", "groupId", "integrations",
 	"messageId", "name", "originalTimestamp", "previousId", "projectId", "properties",
@@ -170,9 +169,9 @@ var callFields = []string{
 }
 
 // describesMember reports whether a schema describes a call's properties or traits
-// instead of the whole call. Typewriter 8 and later write such schemas to plan.json and
-// mark them with eventMetadata. A schema without the mark describes properties if it has
-// a property that is not a field of a call, and lacks properties, traits and context.
+// instead of the whole call. Typewriter 8 and later write such schemas to plan.json and mark them
+// with eventMetadata. An unmarked schema describes properties if it has a property that is not a
+// field of a call, and if it has no properties named properties, traits or context.
 func describesMember(schema *node) bool {
 	if schema.get("eventMetadata") != nil {
 		return true
@@ -188,8 +187,8 @@ func describesMember(schema *node) bool {
 	})
 }
 
-// removeCallRequired removes the whole call's required list, which Typewriter keeps if
-// the properties lack one.
+// removeCallRequired removes the required list for the whole call. Typewriter keeps this list if
+// the properties have no required list.
 func removeCallRequired(schema *node) {
 	required := schema.get("required")
 	if slices.Contains(required.stringValues(), "properties") && schema.get("properties").get("properties") == nil {
@@ -197,7 +196,7 @@ func removeCallRequired(schema *node) {
 	}
 }
 
-// commonRule sets the rule for every call.
+// commonRule sets the rule that applies to every call.
 func (r *reader) commonRule(p *Plan, schema *node, line int) {
 	if schema == nil || schema.kind != objectNode || p.common != nil {
 		r.problem(line, "common", "must have a schema and occur only once", "")

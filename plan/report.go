@@ -8,23 +8,23 @@ import (
 )
 
 // A Report summarizes the violations of many calls and counts the used entries of the
-// plan. It groups violations of the same kind at the same place. Its memory is bounded. It
+// plan. It combines equal violations at the same position into a group. Its memory is bounded. It
 // is not safe for concurrent use.
 type Report struct {
 	plan   *Plan
-	calls  int // checked
-	passed int // of types without a section
+	calls  int // number of checked calls
+	passed int // number of calls whose type has no section
 	bad    int
 	groups map[groupKey]*Group
 	order  []*Group
-	more   int // violations beyond maxGroups
+	more   int // number of violations that were not added because of maxGroups
 	used   map[*Event]int
 }
 
-// A Group is a violation that one or more calls have.
+// A Group is a violation that occurs in one or more calls.
 type Group struct {
-	Violation        // of the first call
-	First     string `json:"first,omitempty"` // the first call's place, as passed to AddFrom
+	Violation        // the violation of the first call
+	First     string `json:"first,omitempty"` // the source of the first call, as passed to AddFrom
 	Calls     int    `json:"calls"`           // number of calls with this violation
 }
 
@@ -45,7 +45,7 @@ func (p *Plan) NewReport() *Report {
 // Add checks a call with [Plan.Judge], and returns its violations.
 func (r *Report) Add(call []byte) []Violation { return r.AddFrom("", call) }
 
-// AddFrom is like Add, and records the call's place, such as calls.jsonl:12.
+// AddFrom is like Add, and also records the source of the call, such as calls.jsonl:12.
 func (r *Report) AddFrom(place string, call []byte) []Violation {
 	event, violations := r.plan.judge(call)
 	if event == nil && violations == nil {
@@ -84,8 +84,8 @@ func (r *Report) group(place string, v Violation) *Group {
 	return g
 }
 
-// withoutIndexes replaces array indexes in a pointer by *, so that all items of a list
-// share a group.
+// withoutIndexes replaces each array index in a pointer by *. All items of a list then belong to
+// the same group.
 func withoutIndexes(pointer string) string {
 	tokens := strings.Split(pointer, "/")
 	for i, t := range tokens {
@@ -96,19 +96,20 @@ func withoutIndexes(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// Calls returns the number of checked calls, and how many of them have violations. It
-// does not count calls that pass unchecked.
+// Calls returns the number of checked calls and the number of calls with violations. It does not
+// count calls whose type has no section in the plan.
 func (r *Report) Calls() (judged, bad int) { return r.calls, r.bad }
 
-// Passed returns the number of calls that passed unchecked.
+// Passed returns the number of calls that were not checked, because their type has no section.
 func (r *Report) Passed() int { return r.passed }
 
-// OK reports whether there were calls and all of them match the plan.
+// OK reports whether at least one call was added and all calls match the plan.
 func (r *Report) OK() bool { return !r.empty() && r.bad == 0 }
 
 func (r *Report) empty() bool { return r.calls+r.passed == 0 }
 
-// Groups returns the violations grouped by call, in order of arrival; at most 10,000.
+// Groups returns the violations grouped by call, in order of arrival. It returns at most 10,000
+// groups.
 func (r *Report) Groups() []Group {
 	first := map[string]int{}
 	for i, g := range r.order {
@@ -124,15 +125,15 @@ func (r *Report) Groups() []Group {
 	return sorted
 }
 
-// Used returns the number of calls that an entry was used for.
+// Used returns the number of calls that were checked against an entry.
 func (r *Report) Used(e *Event) int { return r.used[e] }
 
-// Unused returns the entries that no call used, in file order.
+// Unused returns the entries that no call was checked against, in file order.
 func (r *Report) Unused() []*Event {
 	return slices.DeleteFunc(r.plan.Events(), func(e *Event) bool { return r.used[e] > 0 })
 }
 
-// String returns all violations, one line per group, below a line per call name:
+// String returns all violations. Each group is one line, below a line with the call's name:
 //
 //	2 of 9 calls violate shop.yaml
 //	  track "Order Completed"
@@ -169,7 +170,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// place returns the file and line of the violated rule.
+// place returns the file and line of the rule that was violated.
 func (g *Group) place() string {
 	if g.Line == 0 {
 		return g.File
@@ -177,7 +178,7 @@ func (g *Group) place() string {
 	return fmt.Sprintf("%s:%d", g.File, g.Line)
 }
 
-// where returns the number of calls and the place of the first one.
+// where returns the number of calls and the source of the first one.
 func (g *Group) where() string {
 	switch {
 	case g.Calls > 1 && g.First != "":

@@ -12,8 +12,8 @@ type Schema struct {
 	Description string
 	Deprecated  bool
 
-	// Types are the allowed types: string, number, integer, boolean, object, array and
-	// null. If it is empty, any type is allowed, or Ref applies.
+	// Types contains the allowed types: string, number, integer, boolean, object, array and
+	// null. If it is empty, any type is allowed, or Ref determines the types.
 	Types []string
 
 	Format string // such as date-time, email, uuid or uri; may be empty
@@ -23,10 +23,10 @@ type Schema struct {
 	// if the schema has neither keyword.
 	Enum []any
 
-	// Properties are the properties of an object, in file order.
+	// Properties contains the properties of an object, in file order.
 	Properties []Property
 
-	// Closed reports that additionalProperties is false. Additional is the schema of
+	// Closed is true if additionalProperties is false. Additional is the schema of
 	// additional properties, or nil if they can have any value.
 	Closed     bool
 	Additional *Schema
@@ -34,13 +34,13 @@ type Schema struct {
 	// Items is the schema of a list's items, or nil if they can have any value.
 	Items *Schema
 
-	// RefName is the value of $ref, such as #/$defs/money. Ref is the schema that it
-	// points to, which may be recursive. Ref is nil without $ref, and if $ref is not
-	// a JSON pointer into the same schema.
+	// RefName is the value of $ref, such as #/$defs/money. Ref is the schema that $ref points
+	// to, which may be recursive. Ref is nil if there is no $ref, or if $ref is not a JSON
+	// pointer into the same schema.
 	RefName string
 	Ref     *Schema
 
-	// Line is the schema's first line in the plan file, from 1.
+	// Line is the schema's first line in the plan file, starting at 1.
 	Line int
 
 	node *node
@@ -51,10 +51,10 @@ type Property struct {
 	Name     string
 	Required bool
 	Schema   *Schema // never nil
-	Line     int     // line of the name in the plan file, from 1
+	Line     int     // line of the name in the plan file, starting at 1
 }
 
-// Property returns the property with the given name, if it exists.
+// Property returns the property with the given name, and whether it exists.
 func (s *Schema) Property(name string) (Property, bool) {
 	for _, p := range s.Properties {
 		if p.Name == name {
@@ -75,7 +75,7 @@ func (s *Schema) Resolve() *Schema {
 	return s
 }
 
-// Nullable reports whether null is among the types.
+// Nullable reports whether the schema lists the type null.
 func (s *Schema) Nullable() bool { return slices.Contains(s.Types, "null") }
 
 // JSON returns the whole schema as JSON Schema, with keys in file order and all short
@@ -101,7 +101,7 @@ func (r *schemaReader) schema(n *node) *Schema {
 	s.Deprecated = n.get("deprecated").isTrue()
 	s.Types = n.get("type").stringValues()
 	if list := n.get("enum"); list != nil {
-		s.Enum = list.value().([]any) // an array: the metaschema requires it
+		s.Enum = list.value().([]any) // the metaschema guarantees an array
 	} else if one := n.get("const"); one != nil {
 		s.Enum = []any{one.value()}
 	}
@@ -129,7 +129,7 @@ func (r *schemaReader) object(s *Schema, n *node) {
 			delete(required, m.key)
 		}
 	}
-	if list := n.get("required"); list != nil { // names without a schema
+	if list := n.get("required"); list != nil { // add required names that have no schema
 		for _, name := range list.items {
 			if required[name.text] {
 				delete(required, name.text)
@@ -146,7 +146,7 @@ func (r *schemaReader) object(s *Schema, n *node) {
 	}
 }
 
-// refTarget returns the target of a $ref such as #/a/b, or nil.
+// refTarget returns the target of a $ref such as #/a/b, or nil if it does not exist.
 func refTarget(root *node, ref string) *node {
 	if ref == "#" {
 		return root

@@ -17,7 +17,7 @@ import (
 // at 44401e0c, for the supported drafts. Its license is in the same directory.
 const suite = "testdata/json-schema-test-suite.zip"
 
-// expectedFailures lists the files with failing tests, how many, and why.
+// expectedFailures contains the files with failing tests, with the number of failures and the reason.
 var expectedFailures = map[string]struct {
 	tests int
 	why   string
@@ -54,8 +54,8 @@ var expectedFailures = map[string]struct {
 	"draft7/optional/format/uri.json":                    {10, "the library takes a few more"},
 }
 
-// TestJSONSchemaSuite runs the suite with each schema as an event's schema, and each
-// value as the event's properties.
+// TestJSONSchemaSuite runs the test suite. It uses each schema as the schema of an event, and each
+// value as the properties of a call.
 func TestJSONSchemaSuite(t *testing.T) {
 	archive, err := zip.OpenReader(suite)
 	if err != nil {
@@ -111,7 +111,7 @@ func readSuite(t *testing.T, archive fs.FS, name string) (groups []suiteGroup) {
 	return groups
 }
 
-// run runs a group, and returns the number of passed tests and the failures.
+// run runs a group of tests. It returns the number of passed tests, and the failures.
 func (g suiteGroup) run(name string) (passed int, failures []string) {
 	schema := string(g.Schema)
 	if strings.HasPrefix(name, "draft7/") && strings.HasPrefix(schema, "{") && !strings.Contains(schema, "$schema") {
@@ -127,7 +127,7 @@ func (g suiteGroup) run(name string) (passed int, failures []string) {
 	}
 	for _, test := range g.Tests {
 		if string(test.Data) == "null" {
-			continue // null properties count as {}
+			continue // in a plan, null properties are equal to {}
 		}
 		violations := p.Judge(fmt.Appendf(nil, `{"type":"track","event":"E","properties":%s}`, test.Data))
 		if (violations == nil) != test.Valid {

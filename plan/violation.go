@@ -10,31 +10,31 @@ import (
 // A Kind is the kind of a violation.
 type Kind string
 
-// The kinds of violation.
+// These are the kinds of violations.
 const (
 	UnplannedEvent    Kind = "unplanned event"    // the call's name is not in the plan
 	MissingProperty   Kind = "missing property"   // a required property is missing
 	WrongType         Kind = "wrong type"         // a value has a type that the plan does not allow
-	InvalidValue      Kind = "invalid value"      // a value has an allowed type, but violates an enum, a bound, a format and so on
+	InvalidValue      Kind = "invalid value"      // a value has an allowed type, but violates another requirement, such as an enum, a bound or a format
 	UnplannedProperty Kind = "unplanned property" // the plan does not allow the property
-	MalformedCall     Kind = "malformed call"     // not a JSON object, or without a type
+	MalformedCall     Kind = "malformed call"     // the call is not a JSON object, or has no type
 )
 
-// Kinds are all kinds of violation in display order.
+// Kinds contains all kinds of violations in display order.
 var Kinds = []Kind{UnplannedEvent, MissingProperty, WrongType, InvalidValue, UnplannedProperty, MalformedCall}
 
 // A Violation is a difference between a call and the plan.
 type Violation struct {
 	Kind      Kind   `json:"kind"`
-	Type      string `json:"type,omitempty"`      // the call's type
+	Type      string `json:"type,omitempty"`      // the type of the call
 	Event     string `json:"event,omitempty"`     // the event of a track call, or the name of a page or screen
-	MessageID string `json:"messageId,omitempty"` // the call's message ID, if it has one
+	MessageID string `json:"messageId,omitempty"` // the message ID of the call; empty if missing
 	Pointer   string `json:"pointer"`             // JSON pointer into the call, such as /properties/items/0/sku
-	Found     string `json:"found,omitempty"`     // the call's value as JSON, at most 100 bytes; empty if missing
+	Found     string `json:"found,omitempty"`     // the value in the call as JSON, at most 100 bytes; empty if missing
 	Expected  string `json:"expected"`            // the allowed values, such as: one of "EUR", "USD"
-	Near      string `json:"near,omitempty"`      // the planned name or value with the closest spelling
-	File      string `json:"file,omitempty"`      // the plan's file
-	Line      int    `json:"line,omitempty"`      // line in the file, from 1; 0 if no line applies
+	Near      string `json:"near,omitempty"`      // the name or value in the plan that is spelled most similarly
+	File      string `json:"file,omitempty"`      // the file of the plan
+	Line      int    `json:"line,omitempty"`      // line in the file, starting at 1; 0 if no line applies
 }
 
 // Call returns the call's display name, such as track "Order Completed".
@@ -48,7 +48,7 @@ func (v Violation) Call() string {
 	return callName(v.Type, v.Event)
 }
 
-// Text describes the violation without the call and the line of the plan.
+// Text describes the violation without the call and the position in the plan.
 func (v Violation) Text() string {
 	var b strings.Builder
 	switch v.Kind {
@@ -75,7 +75,7 @@ func (v Violation) Text() string {
 	return b.String()
 }
 
-// Sentence describes the violation with the call, without the line of the plan.
+// Sentence describes the violation and the call, without the position in the plan.
 func (v Violation) Sentence() string {
 	if v.Kind == UnplannedEvent {
 		return v.Call() + " " + v.Text()
@@ -83,7 +83,7 @@ func (v Violation) Sentence() string {
 	return v.Call() + ": " + v.Text()
 }
 
-// String returns the violation in one line, with the call and the line of the plan:
+// String returns the violation in one line, with the call and the position in the plan:
 //
 //	track "Order Completed": /properties/currency is "GBP"; expected one of "EUR", "USD" (plan.yaml:8)
 func (v Violation) String() string {
@@ -97,7 +97,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s (%s:%d)", text, v.File, v.Line)
 }
 
-// typeOf returns the type of a JSON value by its first byte.
+// typeOf returns the type of a JSON value, which its first byte determines.
 func typeOf(text string) string {
 	switch {
 	case text == "":
@@ -127,7 +127,7 @@ func withArticle(name string) string {
 	return "a " + name
 }
 
-// excerpt returns a value as JSON, cut to 100 bytes.
+// excerpt returns a value as JSON, shortened to 100 bytes.
 func excerpt(value any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
@@ -138,13 +138,16 @@ func excerpt(value any) string {
 	return shorten(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// maxExcerpt is the maximum length of a quoted value, in bytes.
+// maxExcerpt is the maximum length of a quoted value in bytes.
 const maxExcerpt = 100
 
-func shorten(s string) string {
-	if len(s) <= maxExcerpt {
+func shorten(s string) string { return cut(maxExcerpt, s) }
+
+// cut shortens a string to n bytes.
+func cut(n int, s string) string {
+	if len(s) <= n {
 		return s
 	}
 	const ellipsis = "…"
-	return strings.ToValidUTF8(s[:maxExcerpt-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(s[:n-len(ellipsis)], "") + ellipsis
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parseYAML parses a text with one YAML document. It expands aliases and merge keys.
+// parseYAML parses a text that consists of one YAML document. It expands aliases and merge keys.
 func parseYAML(text []byte, nodes *int) (*node, error) {
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
@@ -45,7 +45,7 @@ func parseYAML(text []byte, nodes *int) (*node, error) {
 	return r.value(body, 0)
 }
 
-// checkDepth refuses deeply nested documents before the recursive parser reads them.
+// checkDepth rejects deeply nested documents. It runs before the parser, which is recursive.
 func checkDepth(tokens token.Tokens) error {
 	flow, line, onLine := 0, 0, 0
 	for _, t := range tokens {
@@ -80,7 +80,7 @@ func lineOf(t *token.Token) int {
 type yamlReader struct {
 	nodes   *int
 	anchors map[string]ast.Node
-	open    map[string]bool // anchors whose values are being read, to detect cycles
+	open    map[string]bool // the anchors whose values are being read; used to detect cycles
 }
 
 func failedAt(n ast.Node, format string, args ...any) error {
@@ -106,7 +106,7 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.StringNode:
 		n.kind, n.text = stringNode, a.Value
 		if a.Token.Type == token.StringType && json.Valid([]byte(a.Value)) && strings.Trim(a.Value, "-.0123456789eE+") == "" {
-			n.kind = numberNode // an integer that does not fit in 64 bits
+			n.kind = numberNode // an integer that does not fit into 64 bits
 		}
 	case *ast.LiteralNode:
 		n.kind, n.text = stringNode, a.Value.Value
@@ -141,13 +141,13 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	return n, nil
 }
 
-// floatText returns a number as JSON, with its original digits if they are valid JSON.
+// floatText returns a number as JSON. It keeps the original digits if they are valid JSON.
 func floatText(a *ast.FloatNode) string {
 	if json.Valid([]byte(a.Token.Value)) {
 		return a.Token.Value
 	}
 	if math.IsInf(a.Value, 0) {
-		return "1e999" // out of range; checkSchema reports it
+		return "1e999" // the number is out of range, which checkSchema reports
 	}
 	return strconv.FormatFloat(a.Value, 'g', -1, 64)
 }
@@ -197,7 +197,7 @@ func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int)
 	return n, n.merge(merged, seen)
 }
 
-// merge adds the keys of merged mappings that n does not have.
+// merge adds the keys of merged mappings to n. It skips keys that n already has.
 func (n *node) merge(from []*node, seen map[string]bool) error {
 	for _, m := range from {
 		switch m.kind {
@@ -219,7 +219,7 @@ func (n *node) merge(from []*node, seen map[string]bool) error {
 	return nil
 }
 
-// key returns a mapping key as a string. Numbers and booleans keep their text.
+// key returns a mapping key as a string. A number or boolean keeps its original text.
 func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 	switch a := a.(type) {
 	case *ast.StringNode:

@@ -2,12 +2,12 @@ package typed
 
 import "github.com/seed-45eadc4a/analytics-go/internal/wire"
 
-// A Key is the name of a field with its JSON. Create keys once, as package variables. They
-// are safe for concurrent use.
+// A Key is the name of a field, together with its JSON. Create keys once, as package variables.
+// They are safe for concurrent use.
 type Key struct {
 	name string
 	text string   // `,"name":`
-	head [32]byte // start of text; copying a constant size is faster
+	head [32]byte // the first bytes of text; copying a constant number of bytes is faster
 	at   wire.PathHash
 }
 
@@ -22,7 +22,7 @@ func NewKey(name string) *Key {
 // Name returns the key's name.
 func (k *Key) Name() string { return k.name }
 
-// append appends the key to an object.
+// append appends the JSON of the key.
 func (k *Key) append(dst []byte) []byte {
 	n := len(dst)
 	if dst[n-1] == '{' {

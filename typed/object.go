@@ -11,13 +11,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// ErrRequired is the error of a required property that is empty.
+// ErrRequired is the error for a required property that is empty.
 var ErrRequired = errors.New("is required but empty")
 
-// errUnfinished is the error of a function that recovers a panic of a nested function.
+// errUnfinished is the error if a caller's function recovers the panic of a nested function.
 var errUnfinished = errors.New("an object or an array was not written to its end")
 
-// NotOneOf returns the error of a string that is not one of the allowed values.
+// NotOneOf returns an error that reports that text is not one of the allowed values.
 func NotOneOf(text string, allowed ...string) error {
 	return fmt.Errorf("%.50q is not one of %q", strings.Clone(text), allowed)
 }
@@ -30,21 +30,22 @@ func NotOneOf(text string, allowed ...string) error {
 type Object struct {
 	buf   []byte
 	depth int // number of open objects and arrays
-	index int // of the next element in the innermost array
+	index int // index of the next element in the innermost array
 	err   error
 }
 
-// objects reuses Objects. Without it each call would allocate one, because write escapes.
+// objects is a pool of Objects. Without it each call would allocate one, because the argument of
+// write escapes to the heap.
 var objects = sync.Pool{New: func() interface{} { return new(Object) }}
 
 // Append appends a JSON object to dst and calls write to write its fields. Errors include
 // the path of the value, which begins with path. A panic in write becomes an error. On
 // error, Append returns dst unchanged.
 func Append(dst []byte, path string, write func(*Object)) (out []byte, err error) {
-	o := objects.Get().(*Object) // a zero Object
+	o := objects.Get().(*Object) // has the zero value
 	o.buf, o.depth = append(dst, '{'), 1
 	defer func() {
-		if p := recover(); p != nil { // o may still be in use
+		if p := recover(); p != nil { // do not reuse o, because the function that panicked may still use it
 			out, err = dst, wire.Below(path, fmt.Errorf("writing an object panicked: %s", wire.Clip(fmt.Sprint(p), wire.MaxRepeated)))
 		}
 	}()
@@ -61,8 +62,8 @@ func Append(dst []byte, path string, write func(*Object)) (out []byte, err error
 	return append(out, '}'), nil
 }
 
-// set sets the buffer. If the memory is the same, it stores no pointer, to avoid the write
-// barrier during garbage collection.
+// set stores the buffer. If the buffer has not moved, set changes only its length. This avoids
+// the write barrier during garbage collection.
 func (o *Object) set(buf []byte) {
 	if cap(buf) == cap(o.buf) {
 		o.buf = o.buf[:len(buf)]
@@ -71,7 +72,7 @@ func (o *Object) set(buf []byte) {
 	}
 }
 
-// key returns the buffer with the key appended, or nil after an error.
+// key appends the key and returns the buffer. After an error it returns nil.
 func (o *Object) key(k *Key) []byte {
 	if o.err != nil {
 		return nil
@@ -86,10 +87,10 @@ func (o *Object) key(k *Key) []byte {
 	return k.append(o.buf)
 }
 
-// element is the key of an array's elements.
+// element stands for the key of an array element.
 var element = new(Key)
 
-// comma returns the buffer with the separator of the next element appended.
+// comma appends the separator before the next element and returns the buffer.
 func (o *Object) comma() []byte {
 	o.index++
 	if o.index == 1 {
@@ -98,7 +99,7 @@ func (o *Object) comma() []byte {
 	return append(o.buf, ',')
 }
 
-// end records the error of a field's value, if any.
+// end records the error of a field, if err is not nil.
 func (o *Object) end(k *Key, err error) {
 	switch {
 	case err == nil:
@@ -109,7 +110,7 @@ func (o *Object) end(k *Key, err error) {
 	}
 }
 
-// Fail reports err as the error of field k. It does nothing if err is nil.
+// Fail reports err as the error of the field k. It does nothing if err is nil.
 func (o *Object) Fail(k *Key, err error) {
 	if o.err == nil {
 		o.end(k, err)
@@ -190,7 +191,7 @@ func (o *Object) Array(k *Key, write func(*Array)) {
 	}
 }
 
-// nested writes an object.
+// nested writes an object inside the current object or array.
 func (o *Object) nested(write func(*Object)) {
 	if o.depth++; o.depth > wire.MaxDepth {
 		o.err = wire.ErrTooDeep
@@ -205,7 +206,7 @@ func (o *Object) nested(write func(*Object)) {
 // An Array writes the elements of a JSON array. It has the same restrictions as [Object].
 type Array Object
 
-// nested writes an array.
+// nested writes an array inside the current object or array.
 func (a *Array) nested(write func(*Array)) {
 	if a.depth++; a.depth > wire.MaxDepth {
 		a.err = wire.ErrTooDeep

@@ -111,7 +111,7 @@ func TestOpt(t *testing.T) {
 	require.NotEqual(t, Some(0), Opt[int]{})
 }
 
-// FuzzObject checks that encoding/json reads any output with the same values.
+// FuzzObject checks that encoding/json reads the same values from the output.
 func FuzzObject(f *testing.F) {
 	f.Add("a", "x", 1.5, int64(-1), true)
 	f.Add("\"\xff{", "{", 1e300, int64(0), false)

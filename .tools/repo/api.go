@@ -31,7 +31,7 @@ func printAPI(patterns []string) error {
 	return nil
 }
 
-// describe returns the lines of a package.
+// describe returns the lines for a package.
 func describe(p *types.Package) []string {
 	qualify := func(other *types.Package) string {
 		if other == p {
@@ -49,7 +49,7 @@ func describe(p *types.Package) []string {
 		}
 		switch o := p.Scope().Lookup(name).(type) {
 		case *types.TypeName:
-			if o.IsAlias() { // its fields and methods are listed with the original type
+			if o.IsAlias() { // the original type lists the fields and methods
 				add("type %s = %s", o.Name(), types.TypeString(types.Unalias(o.Type()), qualify))
 				continue
 			}
@@ -66,7 +66,7 @@ func describe(p *types.Package) []string {
 	return lines
 }
 
-// kind returns the type without its members.
+// kind returns a type without its fields and methods.
 func kind(t types.Type, qualify types.Qualifier) string {
 	switch t.(type) {
 	case *types.Struct:

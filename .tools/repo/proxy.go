@@ -41,7 +41,7 @@ func publish(proxy, version, dir string) error {
 	}
 	info := fmt.Sprintf("{\"Version\":%q,\"Time\":\"2000-01-01T00:00:00Z\"}\n", version)
 	return errors.Join(
-		zip.Create(f, m, files), // omits the files of nested modules
+		zip.Create(f, m, files), // zip.Create omits the files of nested modules
 		f.Close(),
 		os.WriteFile(filepath.Join(out, version+".mod"), mod, 0o600),
 		os.WriteFile(filepath.Join(out, version+".info"), []byte(info), 0o600),
@@ -49,7 +49,7 @@ func publish(proxy, version, dir string) error {
 	)
 }
 
-// tracked returns the files of the module that are in git or not ignored.
+// tracked returns the files of the module that git tracks or does not ignore.
 func tracked(dir string) ([]zip.File, error) {
 	names, err := exec.Command("git", "-C", dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate").Output()
 	if err != nil {
@@ -59,14 +59,14 @@ func tracked(dir string) ([]zip.File, error) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
 		f := file{dir: dir, name: name}
 		if _, err := f.Lstat(); errors.Is(err, fs.ErrNotExist) {
-			continue // deleted but not staged
+			continue // the file was deleted, but the deletion is not staged
 		}
 		files = append(files, f)
 	}
 	return files, nil
 }
 
-// file is a file of a module. It implements zip.File.
+// file implements zip.File for a file of a module.
 type file struct{ dir, name string }
 
 func (f file) Path() string                 { return f.name }

@@ -50,7 +50,8 @@ func typecheck(list string, patterns []string) error {
 	return nil
 }
 
-// printErrors prints the errors outside of the standard library, and returns their number.
+// printErrors prints the errors in packages outside of the standard library. It returns their
+// number.
 func printErrors(pkgs []*packages.Package) (n int) {
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		if p.Module == nil {
@@ -74,7 +75,7 @@ func load(platform string, patterns []string) ([]*packages.Package, error) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // without comments
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // parse without comments
 			if f != nil && strings.HasPrefix(name, standard) {
 				for _, d := range f.Decls {
 					if function, ok := d.(*ast.FuncDecl); ok && function.Type.TypeParams == nil {

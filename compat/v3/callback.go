@@ -9,11 +9,11 @@ import (
 )
 
 // Callback receives the outcome of messages. The client calls its methods on its own
-// goroutines, possibly concurrently and in any order. They may enqueue messages, but must
-// not close the client, because Close waits for them. The client logs a panic in them.
+// goroutines, possibly concurrently and in any order. The methods may enqueue messages, but
+// must not close the client, because Close waits for them. The client logs a panic in them.
 //
-// The argument is a value, such as a Track and never a *Track, with its Type, MessageId and
-// Timestamp.
+// The argument is a value, such as a Track and never a *Track. Its Type, MessageId and
+// Timestamp are set.
 type Callback interface {
 	// Success is called for each delivered message.
 	Success(Message)
@@ -24,24 +24,25 @@ type Callback interface {
 }
 
 // maxFailing is the maximum number of pending Failure calls for messages that were not
-// queued. Beyond it, only Enqueue returns the error.
+// queued. If more are pending, the client does not call Failure, and only Enqueue returns the
+// error.
 const maxFailing = 1000
 
-// callbacks calls a Callback.
+// callbacks calls the methods of a Callback.
 type callbacks struct {
 	Callback
 	errorf  func(format string, args ...interface{})
-	failing chan struct{} // one token per pending call of fail; capacity maxFailing
+	failing chan struct{} // contains one token for each pending call of fail; capacity maxFailing
 }
 
 func newCallbacks(c Callback, errorf func(string, ...interface{})) *callbacks {
 	return &callbacks{Callback: c, errorf: errorf, failing: make(chan struct{}, maxFailing)}
 }
 
-// messageKey is the context key of a call's message.
+// messageKey is the context key for the message of a call.
 type messageKey struct{}
 
-// messageOf returns the message of a call, for Config.Value of the root package.
+// messageOf is the root package's Config.Value. It returns the message of a call.
 func messageOf(ctx context.Context) interface{} { return ctx.Value(messageKey{}) }
 
 // result reports the outcome of a queued message.
@@ -72,7 +73,7 @@ func (c *callbacks) fail(m Message, err error) {
 	}()
 }
 
-// wait waits for all calls of fail, or until done is closed. It must be called once.
+// wait waits until all calls of fail have returned or done is closed. It must be called once.
 func (c *callbacks) wait(done <-chan struct{}) {
 	for range maxFailing {
 		select {

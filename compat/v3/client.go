@@ -32,7 +32,7 @@ type Client interface {
 // malformed write key, Enqueue returns an error.
 func New(writeKey string) Client {
 	c, err := NewWithConfig(writeKey, Config{})
-	if err != nil { // of the write key
+	if err != nil { // the write key is invalid
 		c, _ = NewWithConfig("", Config{})
 		c.(*v3client).client = client.New(writeKey)
 	}
@@ -62,11 +62,11 @@ func NewWithConfig(writeKey string, config Config) (Client, error) {
 	return v, nil
 }
 
-// v3client implements Client with the root package's client.
+// v3client implements Client with a client of the root package.
 type v3client struct {
 	client    *client.Client
 	config    *Config
-	callbacks *callbacks // nil without Config.Callback
+	callbacks *callbacks // nil if Config.Callback is nil
 	closed    atomic.Bool
 }
 
@@ -101,7 +101,7 @@ func (v *v3client) Enqueue(msg Message) error {
 	return v.enqueuePointer(msg)
 }
 
-// enqueuePointer enqueues a message passed as a pointer.
+// enqueuePointer enqueues a message that was passed as a pointer.
 func (v *v3client) enqueuePointer(msg Message) error {
 	switch m := msg.(type) {
 	case *Track:
@@ -204,19 +204,19 @@ func (v *v3client) alias(m Alias) error {
 	})
 }
 
-// call is a message on its way to the root package's client.
+// call is a message that is being converted to a call of the root package's client.
 type call struct {
 	client  *v3client
 	fields  client.Message
-	context map[string]interface{} // from contextMaps; nil without a context
-	message Message                // nil without a callback
+	context map[string]interface{} // from contextMaps; nil if the message has no context
+	message Message                // nil if there is no callback
 }
 
-// contextMaps reuses the maps for contexts.
+// contextMaps is a pool of maps for contexts.
 var contextMaps = sync.Pool{New: func() interface{} { return make(map[string]interface{}, 8) }}
 
-// begin validates a message and begins its call. For a callback, it sets the message's
-// type, ID and time; otherwise the root package's client sets them faster.
+// begin validates a message and begins its call. If there is a callback, begin sets the
+// message's type, ID and time. Otherwise the root package's client sets them, which is faster.
 func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp *time.Time, context *Context) (call, error) {
 	if err := (*m).Validate(); err != nil {
 		return call{}, err
@@ -262,9 +262,9 @@ func (c *call) enqueue(m client.Call) error {
 	return c.fail(err)
 }
 
-// fail reports a message that was not queued, and returns the error of Enqueue.
+// fail reports to the callback that a message was not queued. It returns the error for Enqueue.
 func (c *call) fail(err error) error {
-	cause := err // error for the callback
+	cause := err // the error for the callback
 	switch {
 	case err == client.ErrClosed:
 		return ErrClosed
@@ -273,7 +273,7 @@ func (c *call) fail(err error) error {
 	case errors.As(err, new(*client.TooLargeError)):
 		cause, err = ErrMessageTooBig, fmt.Errorf("%w: %w", ErrMessageTooBig, err)
 	}
-	if cause != ErrTooManyRequests { // may occur often
+	if cause != ErrTooManyRequests { // not logged, because it may occur often
 		c.client.config.errorf("a message was not queued: %v", err)
 	}
 	if c.message != nil {

@@ -28,12 +28,12 @@ import (
 
 const key = "a-write-key-of-some-length"
 
-// newServer starts a server without a network, for synctest.
+// newServer starts a server that uses no network, so that synctest can run it.
 func newServer(t *testing.T) *mockserver.Server {
 	return mockserver.RunT(t, mockserver.Config{InProcess: true})
 }
 
-// newClient returns a client of a server without a network.
+// newClient returns a client for a server of newServer.
 func newClient(t *testing.T, srv *mockserver.Server, config analytics.Config) analytics.Client {
 	config.Endpoint = srv.URL
 	if config.Transport == nil {
@@ -65,21 +65,21 @@ func (l *lines) Errorf(format string, args ...interface{}) {
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 }
 
-// ends is a Callback that records its messages.
-type ends struct {
+// outcomes is a Callback that records the delivered and the lost messages.
+type outcomes struct {
 	mu        sync.Mutex
 	delivered []analytics.Message
 	failed    []analytics.Message
 	errs      []error
 }
 
-func (e *ends) Success(m analytics.Message) {
+func (e *outcomes) Success(m analytics.Message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.delivered = append(e.delivered, m)
 }
 
-func (e *ends) Failure(m analytics.Message, err error) {
+func (e *outcomes) Failure(m analytics.Message, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failed = append(e.failed, m)
@@ -156,7 +156,7 @@ func TestUnsupportedValues(t *testing.T) {
 
 func TestIncompleteMessages(t *testing.T) {
 	srv := mockserver.RunT(t)
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, Callback: &e})
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -236,7 +236,7 @@ func TestCloseTwice(t *testing.T) {
 
 func TestCloseConcurrentSafe(t *testing.T) {
 	srv := mockserver.RunT(t)
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, BatchSize: 7, Callback: &e})
 	require.NoError(t, err)
 	var group sync.WaitGroup
@@ -245,7 +245,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
-			for i := range 20_000 { // fits in memory
+			for i := range 20_000 { // the memory is large enough for these messages
 				if err := c.Enqueue(track(i)); err != nil {
 					assert.Equal(t, analytics.ErrClosed, err)
 					return
@@ -270,12 +270,12 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	require.Len(t, srv.Calls(), int(accepted.Load()))
 }
 
-// Version 3 loses batches that fail once during Close.
+// Close retries batches during an outage. Version 3 loses batches that fail once during Close.
 func TestCloseRetriesDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusServiceUnavailable, Times: 5}, mockserver.Fault{Reset: true, Times: 2})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e})
 		for i := range 100 {
 			require.NoError(t, c.Enqueue(track(i)))
@@ -291,7 +291,7 @@ func TestCloseRetriesDuringOutage(t *testing.T) {
 func TestCloseReleasesResources(t *testing.T) {
 	for name, config := range map[string]analytics.Config{
 		"defaults":           {},
-		"callback":           {Callback: &ends{}},
+		"callback":           {Callback: &outcomes{}},
 		"callback of a flaw": {Callback: &odd{}},
 		"retries":            {RetryAfter: func(int) time.Duration { return 0 }},
 	} {
@@ -322,7 +322,7 @@ func TestShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: 3 * time.Second})
 		require.NoError(t, c.Enqueue(track(0)))
 		start := time.Now()
@@ -348,14 +348,14 @@ func TestMaxRetriesAndRetryAfter(t *testing.T) {
 			return true
 		}})
 		var asked []int
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{
 			Callback:   &e,
 			BatchSize:  1,
 			MaxRetries: 3,
 			RetryAfter: func(retries int) time.Duration {
 				asked = append(asked, retries)
-				return time.Duration(retries-1) * time.Hour // negative at first
+				return time.Duration(retries-1) * time.Hour // the first delay is negative
 			},
 		})
 		start := time.Now()
@@ -384,11 +384,12 @@ func TestRetryAfterPanics(t *testing.T) {
 	})
 }
 
-// Version 3 returns nil for such messages and only calls the callback.
+// Enqueue returns an error for a message that is not queued. Version 3 returns nil and only calls the
+// callback.
 func TestEnqueueErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
-		var e ends
+		var e outcomes
 		var log lines
 		c := newClient(t, srv, analytics.Config{Callback: &e, Logger: &log})
 		require.NoError(t, c.Enqueue(analytics.Track{UserId: "u", Event: "fits", Properties: analytics.Properties{"x": strings.Repeat("x", 32_500)}}))
@@ -424,7 +425,7 @@ func TestEnqueueErrors(t *testing.T) {
 	})
 }
 
-// Version 3 uses unbounded memory.
+// The client limits its memory. Version 3 does not.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills 32 MiB")
@@ -432,7 +433,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: time.Second})
 		large := analytics.Track{UserId: "u", Event: "e", Properties: analytics.Properties{"x": strings.Repeat("x", 32_000)}}
 		var err error
@@ -450,7 +451,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Messages that wait for the callback are bounded, too.
+// The client also limits the memory of messages that wait for the callback.
 func TestBlockedCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -484,7 +485,7 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
 		srv.Fail(mockserver.Fault{Status: http.StatusUnauthorized, Times: 1})
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e, BatchSize: 6})
 		now := time.Now()
 		at := now.Add(-time.Hour)
@@ -521,11 +522,11 @@ func TestCallbackGetsTheMessage(t *testing.T) {
 	})
 }
 
-// Messages with the same ID end in order.
+// The callback receives messages with the same ID in order.
 func TestCallbackOrderWithSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
-		var e ends
+		var e outcomes
 		c := newClient(t, srv, analytics.Config{Callback: &e})
 		for i := range 3 {
 			require.NoError(t, c.Enqueue(analytics.Track{MessageId: "same", UserId: fmt.Sprint(i), Event: "e"}))
@@ -540,7 +541,7 @@ func TestCallbackOrderWithSameID(t *testing.T) {
 	})
 }
 
-// Callbacks may enqueue, panic, and wait for the caller of Enqueue.
+// Callbacks may enqueue messages, panic, and wait for the caller of Enqueue.
 func TestCallbackEnqueuesAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -582,7 +583,7 @@ func (o *odd) end(m analytics.Message) {
 	panic("ouch")
 }
 
-// Callers may modify a message after Enqueue.
+// The caller may modify a message after Enqueue has returned.
 func TestMessagesCanBeReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t)
@@ -654,7 +655,7 @@ func TestStdLogger(t *testing.T) {
 	require.Equal(t, "app INFO: 3 calls\napp ERROR: no 100%\n", out.String())
 }
 
-// The batch path is appended to endpoints with and without slashes at the end.
+// The client appends the batch path to the endpoint, with or without a slash at the end.
 func TestEndpoints(t *testing.T) {
 	for _, path := range []string{"", "/", "/proxy", "/proxy/batch", "/v1/import/"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -711,7 +712,7 @@ func TestDefaultContextIsNotModified(t *testing.T) {
 }
 
 func TestNoWriteKey(t *testing.T) {
-	var e ends
+	var e outcomes
 	c, err := analytics.NewWithConfig(" ", analytics.Config{Callback: &e, Logger: new(lines)})
 	require.NoError(t, err)
 	require.Equal(t, analytics.FieldError{"analytics.Track", "Event", ""}, c.Enqueue(analytics.Track{UserId: "u"}))
@@ -721,7 +722,7 @@ func TestNoWriteKey(t *testing.T) {
 	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
 }
 
-// New cannot return an error. With an invalid write key, Enqueue does.
+// New cannot return an error. If the write key is invalid, Enqueue returns one.
 func TestNewWithAMalformedWriteKey(t *testing.T) {
 	for writeKey, want := range map[string]string{
 		"":             "the write key is empty",

@@ -13,10 +13,10 @@ import (
 	client "github.com/seed-45eadc4a/analytics-go"
 )
 
-// Version is this module's version. Each batch's context contains it.
+// Version is the version of this module. The context of each batch contains it.
 const Version = client.Version
 
-// Defaults of a Config.
+// These are the defaults of Config.
 const (
 	DefaultEndpoint        = client.Endpoint
 	DefaultInterval        = 5 * time.Second
@@ -25,7 +25,7 @@ const (
 	DefaultShutdownTimeout = 75 * time.Second
 )
 
-// Config configures a client. Zero values select the defaults.
+// Config configures a client. A field with the zero value uses its default.
 type Config struct {
 	// Endpoint is the collector's URL, http or https, without /v1/batch. Defaults to
 	// DefaultEndpoint.
@@ -56,15 +56,15 @@ type Config struct {
 	// environment variable DEBUG to analytics does the same. Defaults to false.
 	Verbose bool
 
-	// DefaultContext is the context of each batch, which applies to its messages. The
+	// DefaultContext is the context of each batch, and applies to all its messages. The
 	// client replaces its Library. NewWithConfig copies it. Defaults to an empty context.
 	DefaultContext *Context
 
-	// RetryAfter returns the delay before a batch is sent again, given the number of
-	// previous retries. Negative delays count as 0. It must return soon, and must not
-	// close the client. The client prefers the collector's Retry-After header. The default
-	// delay starts at half a second and doubles up to a minute, with up to a quarter
-	// subtracted at random.
+	// RetryAfter returns the delay before a batch is sent again. The argument is the number
+	// of previous retries. A negative delay counts as 0. RetryAfter must return quickly and
+	// must not close the client. If the collector sends a Retry-After header, the client uses
+	// the header instead. The default delay starts at half a second and doubles up to a minute. A
+	// random part of up to a quarter is subtracted.
 	RetryAfter func(int) time.Duration
 
 	// MaxRetries is the maximum number of retries of a batch. Retries requested by
@@ -86,7 +86,7 @@ type Config struct {
 	ShutdownTimeout time.Duration
 }
 
-// withDefaults returns c with its defaults, or a ConfigError.
+// withDefaults returns c with its defaults set, or a ConfigError.
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Interval < 0:
@@ -113,15 +113,15 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// base returns the Config of the root package's client without a Callback. c must have its
-// defaults.
+// base returns the Config for the root package's client, without a Callback. The defaults of
+// c must be set.
 func (c *Config) base() client.Config {
 	base := client.Config{
 		Endpoint:    strings.TrimRight(c.Endpoint, "/") + "/v1/batch",
 		FlushAt:     c.BatchSize,
 		FlushAfter:  c.Interval,
 		HTTPClient:  &http.Client{Transport: c.Transport},
-		Context:     map[string]interface{}{}, // the client adds its library
+		Context:     map[string]interface{}{}, // the client adds the entry library
 		Slog:        slog.New(handler{slog.DiscardHandler, c.Logger}),
 		Verbose:     c.Verbose,
 		Backoff:     c.RetryAfter,
@@ -137,14 +137,14 @@ func (c *Config) base() client.Config {
 	return base
 }
 
-// errorf logs an error. It recovers from a panic in the Logger.
+// errorf logs an error. It recovers a panic in the Logger.
 func (c *Config) errorf(format string, args ...interface{}) {
 	defer func() { _ = recover() }()
 	c.Logger.Errorf(format, args...)
 }
 
-// baseError converts an error of the root package to a ConfigError for the endpoint or the
-// context. It returns an error of the write key unchanged.
+// baseError converts an error of the root package about the endpoint or the context to a
+// ConfigError. It returns an error about the write key unchanged.
 func (c *Config) baseError(writeKey string, err error) error {
 	if _, bad := client.NewWithConfig(writeKey, client.Config{}); bad != nil {
 		return bad

@@ -28,8 +28,8 @@ type Context struct {
 	UserAgent string       `json:"userAgent,omitempty"`
 	Traits    Traits       `json:"traits,omitempty"`
 
-	// Extra contains additional fields of the JSON object. A named field above that is not
-	// empty takes precedence.
+	// Extra contains additional fields of the JSON object. If a named field above is not
+	// empty, it takes precedence over the same key in Extra.
 	Extra map[string]interface{} `json:"-"`
 }
 
@@ -41,7 +41,7 @@ type AppInfo struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// CampaignInfo describes the campaign that brought the user.
+// CampaignInfo describes the campaign that led the user to the site or app.
 type CampaignInfo struct {
 	Name    string `json:"name,omitempty"`
 	Source  string `json:"source,omitempty"`
@@ -124,8 +124,8 @@ func (ctx Context) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// addTo adds the context's fields to m, as pointers to types that implement wire.Appender.
-// They avoid encoding/json, which is slower, and have the same JSON.
+// addTo adds the context's fields to m. The values are pointers to types that implement
+// wire.Appender, which is faster than encoding/json and produces the same JSON.
 func (ctx *Context) addTo(m map[string]interface{}) {
 	for name, value := range ctx.Extra {
 		m[name] = value
@@ -268,7 +268,7 @@ func (t *text) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
 	return wire.AppendString(dst, string(*t)), nil
 }
 
-// object appends the fields of a JSON object that are not empty. It stops at an error.
+// object appends the non-empty fields of a JSON object. After an error it appends nothing.
 type object struct {
 	dst     []byte
 	members int

@@ -33,8 +33,8 @@ func TestContextMarshalJSON(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The client and encoding/json encode a context equally. The bits of fields
-// select the fields to set.
+// FuzzContextIsWrittenAsItIsMarshalled checks that the client and encoding/json encode a context
+// equally. Each bit of fields decides whether a field is set.
 func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	f.Add("text", 7, 1.5, []byte{203, 0, 113, 7}, uint64(math.MaxUint64))
 	f.Add("<&>\u2028\xff\"", -1, -1e-7, []byte("0123456789abcdef"), uint64(0x5555555555555555))
@@ -42,7 +42,7 @@ func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	f.Add("é", math.MaxInt, math.NaN(), []byte{1}, uint64(1)<<63|1<<40)
 	f.Fuzz(func(t *testing.T, text string, n int, x float64, ip []byte, fields uint64) {
 		c := Context{IP: ip, Extra: map[string]interface{}{"app": n, "more": text}}
-		set(reflect.ValueOf(&c).Elem(), &fields, text, n, x+0) // -0 becomes 0
+		set(reflect.ValueOf(&c).Elem(), &fields, text, n, x+0) // x+0 converts -0 to 0
 		want, wantErr := json.Marshal(c)
 		m := map[string]interface{}{}
 		c.addTo(m)
@@ -57,7 +57,7 @@ func FuzzContextIsWrittenAsItIsMarshalled(f *testing.F) {
 	})
 }
 
-// set sets the fields of structs whose bit is set.
+// set sets each field of the structs in v if the next bit of fields is 1.
 func set(v reflect.Value, fields *uint64, text string, n int, x float64) {
 	for i := range v.NumField() {
 		field := v.Field(i)
@@ -83,7 +83,7 @@ func set(v reflect.Value, fields *uint64, text string, n int, x float64) {
 	}
 }
 
-// Each field has the JSON name and value of its tag.
+// Each field of a context is encoded with the name in its tag.
 func TestContextFields(t *testing.T) {
 	full := Context{
 		App: AppInfo{"a", "b", "c", "d"}, Campaign: CampaignInfo{"a", "b", "c", "d", "e"},

@@ -33,9 +33,9 @@
 // # Concurrency
 //
 // A client is safe for concurrent use. Enqueue does not use a message after it returns, so
-// callers can reuse its maps. With a Callback, the client keeps the message for it,
-// including the caller's maps; they do not count toward the 32 MiB.
+// callers can reuse its maps. With a Callback, the client keeps the whole
+// message, including the caller's maps, until the callback has received it. These messages do
+// not count toward the 32 MiB.
 //
-// Start reading at client.go, which converts messages; config.go converts the Config and
-// callback.go reports outcomes.
+// client.go converts messages, config.go converts the Config, and callback.go reports outcomes.
 package analytics

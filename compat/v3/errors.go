@@ -10,8 +10,8 @@ import (
 
 // ConfigError is the error of NewWithConfig for an invalid field.
 type ConfigError struct {
-	Reason string      // the problem
-	Field  string      // the field's name, such as "Interval"
+	Reason string      // a description of the problem
+	Field  string      // the name of the field, such as "Interval"
 	Value  interface{} // the invalid value
 }
 
@@ -32,8 +32,8 @@ func (e FieldError) Error() string {
 	return fmt.Sprintf("%s.%s: invalid field value: %s", e.Type, e.Name, repeated(e.Value, wire.MaxRepeated))
 }
 
-// repeated formats v for an error: in Go syntax, or as its type if it is composite, because
-// such values can be large or cyclic.
+// repeated formats v for an error. It uses Go syntax for simple values. For composite values,
+// which can be large or cyclic, it returns only the type.
 func repeated(v interface{}, most int) string {
 	format := "%#v"
 	switch reflect.ValueOf(v).Kind() {

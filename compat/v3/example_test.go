@@ -9,9 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// A version 3 program only changes its import path.
+// A program for version 3 only changes its import path.
 func Example() {
-	srv, err := mockserver.Run(mockserver.Config{}) // replaces the service
+	srv, err := mockserver.Run(mockserver.Config{}) // a local server instead of the service
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -73,7 +73,7 @@ func ExampleCallback() {
 		return
 	}
 	_ = client.Enqueue(analytics.Identify{UserId: "019mr8mf4r"})
-	_ = client.Close() // waits for the callback
+	_ = client.Close() // Close also waits for the callback
 	fmt.Println(c.delivered, "delivered,", c.lost, "lost")
 	// Output: 1 delivered, 0 lost
 }

@@ -11,8 +11,8 @@ import (
 // Logger receives a client's log lines. Its methods must be safe for concurrent use. They
 // receive a format and arguments like Printf. The client recovers from a panic in them.
 type Logger interface {
-	// Logf receives informational lines. Without Config.Verbose, there is only one: the
-	// end of an outage.
+	// Logf receives informational lines. Without Config.Verbose, it receives only the end of
+	// an outage.
 	Logf(format string, args ...interface{})
 
 	// Errorf receives errors: lost calls, the first of consecutive failed attempts, and
@@ -34,13 +34,13 @@ func (l stdLogger) Errorf(format string, args ...interface{}) {
 	l.logger.Printf("ERROR: "+format, args...)
 }
 
-// handler forwards the log of the root package's client to a Logger.
+// handler passes the log of the root package's client to a Logger.
 type handler struct {
-	slog.Handler // for WithAttrs and WithGroup, which the client does not use
+	slog.Handler // provides WithAttrs and WithGroup, which the client does not call
 	logger       Logger
 }
 
-// Enabled returns true, because the client checks Config.Verbose itself.
+// Enabled always returns true, because the client itself checks Config.Verbose.
 func (h handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle writes a record as one line, with attributes in the format of slog.TextHandler.

@@ -11,8 +11,8 @@ type Message interface {
 
 // Alias links PreviousId to UserId. Both are required.
 type Alias struct {
-	// Type is set by the client in JSON and for callbacks. Clients ignore its previous
-	// value. The same applies to other messages.
+	// Type is set by the client in the JSON and for callbacks. The client ignores the value
+	// that the caller sets. The same applies to the other messages.
 	Type string `json:"type,omitempty"`
 
 	// MessageId identifies the message in all retries, so that collectors can drop
@@ -139,14 +139,14 @@ func checkIDs(typ, userID, anonymousID string) error {
 	return nil
 }
 
-// FieldGetter is a custom message, with fields by JSON name.
+// FieldGetter is a custom message. Its fields are accessed by their JSON names.
 type FieldGetter interface {
 	// GetField returns the value of a field, and whether it exists.
 	GetField(field string) (interface{}, bool)
 }
 
-// ValidateFields validates a custom message as the type in its "type" field, such as
-// "track". Fields that are not strings count as missing.
+// ValidateFields validates a custom message. Its field "type" contains the type of the message,
+// such as "track". A field that is not a string counts as missing.
 func ValidateFields(msg FieldGetter) error {
 	text := func(field string) string {
 		value, _ := msg.GetField(field)

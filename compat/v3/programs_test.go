@@ -28,7 +28,8 @@ func buildProgram(t *testing.T) (run func(t *testing.T, args ...string) (printed
 	}
 }
 
-// The module bench writes the golden files: they contain the calls of version 3.
+// The golden files contain the calls that the programs send with version 3. A test of the module
+// bench writes them.
 func TestProgramsSendVersion3Calls(t *testing.T) {
 	run := buildProgram(t)
 	files, err := filepath.Glob("testdata/program/*.json")

@@ -78,13 +78,13 @@ func (p Properties) SetCoupon(coupon string) Properties { return p.Set("coupon",
 // SetProducts sets "products", the products of an order.
 func (p Properties) SetProducts(products ...Product) Properties { return p.Set("products", products) }
 
-// SetRepeat sets "repeat", which reports whether the customer has ordered before.
+// SetRepeat sets "repeat", which is true if the customer has ordered before.
 func (p Properties) SetRepeat(repeat bool) Properties { return p.Set("repeat", repeat) }
 
 // Product is a product of an order.
 type Product struct {
 	ID    string  `json:"id,omitempty"`
-	SKU   string  `json:"sky,omitempty"` // sic, as in version 3
+	SKU   string  `json:"sky,omitempty"` // misspelled, as in version 3
 	Name  string  `json:"name,omitempty"`
 	Price float64 `json:"price"`
 }

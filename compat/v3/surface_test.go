@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These declarations compile with version 3: mocks, functions in variables, and derived
-// types.
+// The following declarations also compile with version 3. They are typical uses of the API: mocks,
+// functions in variables, and derived types.
 var (
 	_ func(string) Client                  = New
 	_ func(string, Config) (Client, error) = NewWithConfig
@@ -46,7 +46,8 @@ const (
 	_ time.Duration = DefaultInterval
 )
 
-// Messages and pointers to them are Messages. Unkeyed literals fix the order of the fields.
+// All messages, and pointers to them, implement Message. The literals have no field names, so they
+// fail to compile if the order of the fields changes.
 var _ = []Message{
 	Alias{"", "m", "p", "u", time.Time{}, nil, nil}, &Alias{},
 	Group{"", "m", "a", "u", "g", time.Time{}, nil, Traits{}, nil}, &Group{},
@@ -56,7 +57,7 @@ var _ = []Message{
 	Track{"", "m", "a", "u", "e", time.Time{}, nil, Properties{}, nil}, &Track{},
 }
 
-// testdata/version3.3.txt lists the exported API of version 3.3, and api.txt the API of
+// testdata/version3.3.txt lists the exported API of version 3.3, and api.txt lists the API of
 // this package. Version 3.4 added some fields.
 func TestAPIMatchesVersion3(t *testing.T) {
 	ours := surface(t, "api.txt")
@@ -71,7 +72,7 @@ func TestAPIMatchesVersion3(t *testing.T) {
 			assert.True(t, ours[line], "%s is missing", line)
 		}
 	}
-	added := map[string]bool{ // by version 3.4
+	added := map[string]bool{ // fields that version 3.4 added
 		`const DefaultMaxRetries untyped int = 10`:                           true,
 		`const DefaultShutdownTimeout time.Duration = 75000000000`:           true,
 		`const Version untyped string = "` + Version + `"`:                   true,
@@ -97,7 +98,7 @@ func surface(t *testing.T, file string) map[string]bool {
 	return lines
 }
 
-// Messages survive a round trip through JSON.
+// A message that is encoded as JSON and decoded again does not change.
 func TestMessagesRoundTripJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.FixedZone("", 3600))
 	const head, end = `{"type":"t","messageId":"m",`, `"timestamp":"2026-01-02T03:04:05.0000006+01:00","context":{"locale":"l"},`

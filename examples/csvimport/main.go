@@ -1,5 +1,5 @@
-// Command csvimport sends the rows of a CSV file as track calls: a historical import that you
-// can interrupt and resume.
+// Command csvimport sends the rows of a CSV file as track calls. You can interrupt and resume the
+// import.
 //
 //	go run ./examples/csvimport
 //
@@ -7,8 +7,8 @@
 // for your own data. The first line of the file names the columns: userId, event and timestamp
 // are fields of the call, and the other columns become properties.
 //
-// FILE.progress contains the number of delivered rows. A row that is sent twice because the
-// program was killed has the same messageId, so the collector stores it once.
+// FILE.progress contains the number of delivered rows. If the program is killed, it may send some
+// rows again. A repeated row has the same messageId, so the collector stores it once.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// start reads the flags, and starts a collector if -endpoint is not set.
+// start parses the flags and runs the import. It starts a collector if -endpoint is not set.
 func start() error {
 	file := flag.String("file", "examples/csvimport/orders.csv", "CSV `file` to import")
 	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: start one)")
@@ -58,7 +58,7 @@ func start() error {
 		}
 		defer func() { _ = srv.Close() }()
 		*endpoint = srv.URL
-		notes = filepath.Join(os.TempDir(), fmt.Sprintf("csvimport-%d.progress", os.Getpid())) // a new collector is empty
+		notes = filepath.Join(os.TempDir(), fmt.Sprintf("csvimport-%d.progress", os.Getpid())) // a new collector needs a new progress file
 		defer func() { _ = os.Remove(notes) }()
 	}
 	sent, err := run(ctx, *file, notes, *endpoint, *writeKey, os.Stderr)
@@ -66,8 +66,8 @@ func start() error {
 	return err
 }
 
-// run imports the rows of a file that are not delivered yet, according to the progress file
-// notes. It returns the number of calls that it delivered.
+// run imports the rows of a file that have not been delivered. The progress file notes contains the
+// number of delivered rows. run returns the number of calls that it has delivered.
 func run(ctx context.Context, file, notes, endpoint, writeKey string, progress io.Writer) (sent int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -84,7 +84,7 @@ func run(ctx context.Context, file, notes, endpoint, writeKey string, progress i
 	}
 	client, err := analytics.NewWithConfig(writeKey, analytics.Config{
 		Endpoint: endpoint, FlushAt: 500, Gzip: true,
-		WhenFull: analytics.Block, // wait for the collector instead of rejecting calls
+		WhenFull: analytics.Block, // wait for the collector when the memory is full
 	})
 	if err != nil {
 		return 0, err
@@ -98,9 +98,9 @@ type importer struct {
 	client   *analytics.Client
 	rows     *csv.Reader
 	file     string
-	notes    string // the progress file
-	size     int64  // of the file, in bytes
-	done     int    // delivered rows
+	notes    string // the path of the progress file
+	size     int64  // the size of the CSV file in bytes
+	done     int    // number of delivered rows
 	progress io.Writer
 }
 
@@ -118,7 +118,7 @@ func (i *importer) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", i.file, err)
 		}
 		if row <= i.done {
-			continue // delivered by a previous run
+			continue // a previous run has delivered this row
 		}
 		if err := i.client.Enqueue(ctx, call(i.file, row, header, fields)); err != nil {
 			return fmt.Errorf("%s: row %d: %w", i.file, row, err)
@@ -131,7 +131,7 @@ func (i *importer) run(ctx context.Context) error {
 	}
 }
 
-// call returns the call of a row.
+// call returns the call for a row.
 func call(file string, row int, header, fields []string) *analytics.Track {
 	c := &analytics.Track{Properties: map[string]interface{}{}}
 	for n, name := range header {
@@ -151,7 +151,7 @@ func call(file string, row int, header, fields []string) *analytics.Track {
 	return c
 }
 
-// value converts numbers to float64.
+// value converts s to a float64 if it is a number.
 func value(s string) interface{} {
 	if n, err := strconv.ParseFloat(s, 64); err == nil && strconv.FormatFloat(n, 'f', -1, 64) == s {
 		return n
@@ -159,7 +159,7 @@ func value(s string) interface{} {
 	return s
 }
 
-// note waits until all rows up to row are delivered, and writes the progress file.
+// note waits until all rows up to row are delivered. Then it writes the progress file.
 func (i *importer) note(ctx context.Context, row int) error {
 	if row <= i.done {
 		return nil
@@ -181,7 +181,7 @@ func (i *importer) note(ctx context.Context, row int) error {
 	return err
 }
 
-// readProgress returns the number of rows that previous runs delivered.
+// readProgress returns the number of rows that previous runs have delivered.
 func readProgress(notes string) (int, error) {
 	text, err := os.ReadFile(notes)
 	if errors.Is(err, os.ErrNotExist) {

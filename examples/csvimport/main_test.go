@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-func TestImportGoesOnWhereItStopped(t *testing.T) {
+func TestImportResumes(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("userId,event,timestamp,total\n")
 	for i := range 2500 {

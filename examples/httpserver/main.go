@@ -1,9 +1,9 @@
-// Command httpserver is a web server that records calls and shuts down without losing one.
+// Command httpserver is a web server that records calls. It shuts down without losing a call.
 //
 //	go run ./examples/httpserver
 //
-// Without -endpoint it starts its own collector, and prints the calls when you stop it with
-// Ctrl-C.
+// Without -endpoint it starts its own collector. When you stop it with Ctrl-C, it prints the
+// calls.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// grace is the time limit for requests, and then calls, after the signal.
+// grace limits how long a shutdown waits for requests, and then for calls.
 const grace = 10 * time.Second
 
 func main() {
@@ -44,8 +44,8 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. It then waits for the requests in progress, and after that for
-// the calls that they made.
+// run serves requests until ctx is done. It then waits for the requests in progress, and after that
+// for the delivery of their calls.
 func run(ctx context.Context, out io.Writer, listener net.Listener, endpoint, writeKey string) error {
 	if endpoint == "" {
 		srv, err := mockserver.Run(mockserver.Config{})
@@ -82,8 +82,8 @@ func handler(client *analytics.Client) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /signup", func(w http.ResponseWriter, r *http.Request) {
 		user := r.FormValue("user")
-		// Track returns at once. An error means that this call was not recorded. It
-		// is not a reason to fail the request.
+		// Track returns immediately. An error means that this call was not recorded, but the
+		// request should still succeed.
 		if err := client.Track(&analytics.Track{
 			UserId:     user,
 			Event:      "Signed Up",

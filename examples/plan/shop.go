@@ -1,5 +1,5 @@
-// Package main is an example of a tracking plan: plan.yaml describes a shop's calls,
-// shop.go sends them, and shop_test.go checks them. It is a separate module. In its
+// Package main is an example of a tracking plan. plan.yaml describes the calls of a shop,
+// shop.go sends them, and shop_test.go checks them. The example is a separate module. In its
 // directory, run:
 //
 //	go run .
@@ -15,14 +15,15 @@ import (
 
 type properties = map[string]interface{}
 
-// A Shop sends the calls of its customers.
+// A Shop sends calls about its customers.
 type Shop struct{ Analytics *analytics.Client }
 
 func (s Shop) track(user, event string, p properties) error {
 	return s.Analytics.Track(&analytics.Track{UserId: user, Event: event, Properties: p})
 }
 
-// Visit sends the calls of a customer who buys tea after a failed payment and returns it.
+// Visit sends the calls of one visit: a customer's payment fails, then the customer buys tea and
+// returns it.
 func (s Shop) Visit(user string) error {
 	item := properties{"sku": "TEA-7", "quantity": 2, "price": 4.95}
 	return errors.Join(

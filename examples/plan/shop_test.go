@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sent starts a server and sends calls to it.
+// sent starts a server and sends calls to it. It returns the server, which contains the calls.
 func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	t.Helper()
 	srv := mockserver.RunT(t)
@@ -34,7 +34,7 @@ func sent(t *testing.T, send func(Shop) error) *mockserver.Server {
 	if err := send(Shop{client}); err != nil {
 		t.Error(err)
 	}
-	if err := client.Close(); err != nil { // flushes the queue
+	if err := client.Close(); err != nil { // sends the queued calls
 		t.Error(err)
 	}
 	return srv

@@ -1,11 +1,11 @@
 // Command quickstart shows the whole path of a call in one process. The client sends one call
-// of each type, the collector forwards them to a webhook, and the webhook verifies their
+// of each type, the collector forwards the calls to a webhook, and the webhook verifies their
 // signatures.
 //
 //	go run ./examples/quickstart
 //
-// It exits with 0 if every call arrived with a valid signature. With -stay it runs until
-// Ctrl-C, so you can view the calls in the inspector.
+// The exit status is 0 if every call arrived with a valid signature. With -stay, the program runs
+// until Ctrl-C, so that you can view the calls in the inspector.
 package main
 
 import (
@@ -42,14 +42,14 @@ func main() {
 }
 
 func run(stay bool) error {
-	// 1. A receiver: your server, which handles the webhooks.
+	// 1. Start a receiver. It represents your server that handles webhooks.
 	arrivals := make(chan arrival, 16)
 	receiver, err := listen(func(w http.ResponseWriter, r *http.Request) { receive(w, r, arrivals) })
 	if err != nil {
 		return err
 	}
 
-	// 2. A collector that forwards calls to the receiver.
+	// 2. Start a collector that forwards calls to the receiver.
 	srv, err := mockserver.Run(mockserver.Config{
 		Destinations: []mockserver.Destination{{
 			Name: "my webhook",
@@ -69,7 +69,7 @@ func run(stay bool) error {
 	fmt.Println("collector at", srv.URL)
 	fmt.Println("webhook   at", receiver+"/hooks/analytics")
 
-	// 3. The client, in your program.
+	// 3. Create the client. In your program, this is the only part.
 	client, err := analytics.NewWithConfig(writeKey, analytics.Config{Endpoint: srv.URL})
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func run(stay bool) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Close(); err != nil { // sends queued calls
+	if err := client.Close(); err != nil { // sends the queued calls
 		return err
 	}
 	if err := watch(arrivals, sent); err != nil || !stay {
@@ -91,7 +91,7 @@ func run(stay bool) error {
 	return nil
 }
 
-// sendOneOfEach sends one call of each type. It returns the number of calls.
+// sendOneOfEach sends one call of each type and returns the number of calls.
 func sendOneOfEach(client *analytics.Client) (int, error) {
 	errs := []error{
 		client.Identify(&analytics.Identify{
@@ -119,7 +119,7 @@ func sendOneOfEach(client *analytics.Client) (int, error) {
 	return len(errs), errors.Join(errs...)
 }
 
-// arrival is a request to the receiver.
+// arrival is a request that the receiver has received.
 type arrival struct {
 	body    []byte
 	verdict error // nil if the signature is valid

@@ -38,14 +38,13 @@ func handler(secret string, out io.Writer) http.Handler {
 	return mux
 }
 
-// printCall handles one call. A receiver must respond within five seconds, or the collector
-// sends the call again: put slow work into a queue. To detect a repeated call, use its
-// X-Message-Id.
+// printCall handles one call. The collector sends a call again if the receiver does not respond
+// within five seconds, so put slow work into a queue. Use X-Message-Id to detect a repeated call.
 func printCall(out io.Writer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // webhook.Handler limits its size
+		body, err := io.ReadAll(r.Body) // webhook.Handler limits the size of the body
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest) // a 400 is not retried
+			http.Error(w, err.Error(), http.StatusBadRequest) // the collector does not retry after a 400
 			return
 		}
 		_, _ = fmt.Fprintf(out, "message %s, attempt %s: %s\n",

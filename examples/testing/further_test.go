@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// This test compares all calls, with every property, to testdata/signup.json. To change the
+// This test compares all calls and their properties with testdata/signup.json. To change the
 // file, run the tests with -update and review the diff.
 func TestSignUpMatchesGoldenFile(t *testing.T) {
 	srv := mockserver.RunT(t)
@@ -46,12 +46,12 @@ func TestSignUpSurvivesAnOutage(t *testing.T) {
 	srv.Expect(t, mockserver.OfEvent("Signed Up"))
 }
 
-// This test follows a call to a webhook that is down at first. It runs in a bubble of
-// testing/synctest with a fake clock, so the retries take milliseconds. Code in the bubble
-// must not use the network: InProcess, srv.Client and NewTransport replace it.
+// This test follows a call to a webhook that is unavailable at first. It uses the fake clock of
+// testing/synctest, so the retries take milliseconds. A synctest bubble must not use the network.
+// InProcess, srv.Client and NewTransport replace the network.
 func TestSignUpReachesTheCRM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crm := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // your receiver
+		crm := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // your webhook receiver
 		srv := mockserver.RunT(t, withCRM(webhook.Handler("s3cret", crm)))
 		srv.FailDeliveries(mockserver.Fault{Status: http.StatusBadGateway, Times: 5})
 		client := newClient(srv)

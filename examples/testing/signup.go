@@ -11,7 +11,7 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go"
 )
 
-// SignUp creates an account and records it.
+// SignUp creates an account and records the event.
 func SignUp(client *analytics.Client, user, plan string) error {
 	return errors.Join(
 		client.Identify(&analytics.Identify{UserId: user, Traits: map[string]interface{}{"plan": plan}}),

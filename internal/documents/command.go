@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// Command is a command in a line of shell code.
+// Command is one command of a line of shell code.
 type Command struct {
 	Env  []string // variables set for the command, NAME=value
-	Args []string // the program and its arguments
-	In   string   // the file for standard input, or empty
-	Out  string   // the file for standard output, or empty
+	Args []string // the program name and its arguments
+	In   string   // the file redirected to standard input, or empty
+	Out  string   // the file that receives standard output, or empty
 }
 
-// Commands parses lines of shell code. It supports words, quotes, comments, variables before a
-// command, pipes, and < and > at the end of a command. Anything else is an error.
+// Commands parses shell code, one line at a time. It supports words, quotes, comments, variable
+// assignments before a command, pipes, and redirections with < and > at the end of a command.
+// Other syntax is an error.
 func Commands(text string) ([]Command, error) {
 	var commands []Command
 	for line := range strings.Lines(text) {

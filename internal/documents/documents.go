@@ -13,19 +13,20 @@ import (
 	"strings"
 )
 
-// Block is code in a document.
+// Block is a block of code in a document.
 type Block struct {
-	File     string // relative to the root of the repository, with slashes
+	File     string // path relative to the root of the repository, with slashes
 	Line     int    // the number of the first line of code
 	Module   string // the directory of the document's module; "." for the root module
-	Language string // "sh" for commands in text
-	Comment  string // the HTML comment directly before the block, with instructions for its check
+	Language string // the language of the fence; "sh" for commands in text
+	Comment  string // the HTML comment before the block, which controls how tests check it
 	Text     string
 }
 
 func (b Block) String() string { return fmt.Sprintf("%s:%d", b.File, b.Line) }
 
-// Markdown returns the Markdown files below root, the root of the repository.
+// Markdown returns the paths of the Markdown files below root, which must be the root of the
+// repository.
 func Markdown(root string) ([]string, error) {
 	var files []string
 	err := walk(root, func(name string) error {
@@ -37,7 +38,7 @@ func Markdown(root string) ([]string, error) {
 	return files, err
 }
 
-// walk visits each file of the project.
+// walk calls visit for each file of the project.
 func walk(root string, visit func(name string) error) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -53,8 +54,8 @@ func walk(root string, visit func(name string) error) error {
 	})
 }
 
-// All returns the blocks of all documents below root, the root of the repository, in the order of
-// the files.
+// All returns the code blocks of all documents below root, which must be the root of the
+// repository. The blocks are in the order of the files.
 func All(root string) ([]Block, error) {
 	var blocks []Block
 	err := walk(root, func(name string) error {
@@ -89,7 +90,7 @@ func All(root string) ([]Block, error) {
 	return blocks, err
 }
 
-// module returns the directory of the module that contains dir.
+// module returns the directory of the Go module that contains dir.
 func module(root, dir string) string {
 	for dir != "." {
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(dir), "go.mod")); err == nil {
@@ -102,8 +103,8 @@ func module(root, dir string) string {
 
 var inline = regexp.MustCompile("`([^`]+)`")
 
-// ofMarkdown returns the fenced blocks of a Markdown file, and the commands in its text. Code with
-// another markup is an error, because it would not be checked.
+// ofMarkdown returns the fenced blocks of a Markdown file and the commands in its text. It returns an
+// error for code with other markup, because tests would not check that code.
 func ofMarkdown(text string) ([]Block, error) {
 	var blocks []Block
 	var comment []string
@@ -158,7 +159,7 @@ func ofComment(text string) ([]Block, error) {
 	return blocks, nil
 }
 
-// commands reports whether code consists of commands of this project.
+// commands reports whether code consists of this project's commands.
 func commands(code string) bool {
 	parsed, err := Commands(code)
 	return err == nil && !slices.ContainsFunc(parsed, func(c Command) bool {

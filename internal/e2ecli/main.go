@@ -1,15 +1,16 @@
-// Command e2ecli sends events with the client of this module, and prints the result. Input and
-// output are JSON. The service's end-to-end test suite runs such a program for each library:
+// Command e2ecli sends events with this module's client and prints the result. Input and output are
+// JSON. The service's end-to-end test suite has such a program for each client library:
 //
 //	e2ecli --input '{"writeKey":"k","apiHost":"http://127.0.0.1:8765","sequences":[
 //		{"delayMs":0,"events":[{"type":"track","event":"Signed Up","userId":"u"}]}]}'
 //
-// Without --input it reads standard input. It writes one object to standard output, such as
+// Without --input, it reads standard input. It writes one object to standard output, for example
 //
 //	{"success":true,"sentBatches":1}
 //	{"success":false,"error":"analytics: 1 call not delivered: …","sentBatches":0}
 //
-// and exits with status 0 or 1. The log of the client is written to standard error.
+// The exit status is 0 after a success and 1 after a failure. The client's log is written to standard
+// error.
 package main
 
 import (
@@ -30,41 +31,41 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// input is the input of the command.
+// input is the JSON input of the command.
 type input struct {
 	WriteKey  string     `json:"writeKey"`
-	APIHost   string     `json:"apiHost"` // a URL; defaults to the URL of the service
-	CDNHost   string     `json:"cdnHost"` // the URL for the source's settings; empty to not read them
+	APIHost   string     `json:"apiHost"` // URL of the collector; defaults to the service's URL
+	CDNHost   string     `json:"cdnHost"` // URL for reading the source's settings; if empty, settings are not read
 	Sequences []sequence `json:"sequences"`
 	Config    config     `json:"config"`
 }
 
-// sequence is a list of events that are sent in order.
+// sequence is a list of events to send in order.
 type sequence struct {
-	DelayMs int               `json:"delayMs"` // pause before the first event
+	DelayMs int               `json:"delayMs"` // pause in milliseconds before the first event
 	Events  []json.RawMessage `json:"events"`
 }
 
-// config configures the client. A zero field selects the default.
+// config contains the options of the client. A zero field uses the default.
 type config struct {
 	FlushAt       int  `json:"flushAt"`
-	FlushInterval int  `json:"flushInterval"` // in milliseconds; defaults to 1000
-	MaxRetries    *int `json:"maxRetries"`    // after the first attempt; defaults to 3
-	Timeout       int  `json:"timeout"`       // for the shutdown, in seconds; defaults to 75
+	FlushInterval int  `json:"flushInterval"` // milliseconds; defaults to 1000
+	MaxRetries    *int `json:"maxRetries"`    // number of retries after the first attempt; defaults to 3
+	Timeout       int  `json:"timeout"`       // time limit of the shutdown in seconds; defaults to 75
 }
 
-// Defaults of the service's programs.
+// These are the defaults of the service's own test programs.
 const (
 	defaultFlushInterval = 1000
 	defaultMaxRetries    = 3
 	defaultTimeout       = 75
 )
 
-// output is the output of the command.
+// output is the JSON output of the command.
 type output struct {
 	Success     bool   `json:"success"`
 	Error       string `json:"error,omitempty"`
-	SentBatches int64  `json:"sentBatches"` // requests with a 2xx response
+	SentBatches int64  `json:"sentBatches"` // number of batches with a 2xx response
 }
 
 func main() {
@@ -113,7 +114,7 @@ func readInput(in *input, args []string, stdin io.Reader, stderr io.Writer) erro
 	return nil
 }
 
-// counter counts the requests with calls and a 2xx response.
+// counter is a transport that counts batches with a 2xx response.
 type counter struct {
 	http.RoundTripper
 	sent atomic.Int64
@@ -127,8 +128,8 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// send sends all sequences, and returns the number of accepted batches. The error contains the
-// first event that could not be sent, and the undelivered calls.
+// send sends all sequences and returns the number of accepted batches. The error contains the first
+// event that could not be sent and the number of undelivered calls.
 func send(in *input, stderr io.Writer) (sent int64, err error) {
 	c := &counter{RoundTripper: http.DefaultTransport}
 	client, err := analytics.NewWithConfig(in.WriteKey, clientConfig(in, c, stderr))
@@ -169,7 +170,7 @@ func clientConfig(in *input, transport http.RoundTripper, stderr io.Writer) anal
 	}
 }
 
-// messages contains a constructor for each type of event.
+// messages returns a new message for each type of event.
 var messages = map[string]func() analytics.Call{
 	"alias":    func() analytics.Call { return &analytics.Alias{} },
 	"group":    func() analytics.Call { return &analytics.Group{} },
@@ -179,7 +180,7 @@ var messages = map[string]func() analytics.Call{
 	"track":    func() analytics.Call { return &analytics.Track{} },
 }
 
-// enqueue sends an event as a call.
+// enqueue decodes an event and queues it as a call.
 func enqueue(client *analytics.Client, event []byte) error {
 	var kind struct {
 		Type string `json:"type"`
@@ -193,7 +194,7 @@ func enqueue(client *analytics.Client, event []byte) error {
 	}
 	m := message()
 	decoder := json.NewDecoder(bytes.NewReader(event))
-	decoder.UseNumber() // numbers keep their digits
+	decoder.UseNumber() // large numbers keep their digits
 	if err := decoder.Decode(m); err != nil {
 		return err
 	}

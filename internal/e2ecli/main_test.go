@@ -19,14 +19,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// asCommand makes the test binary run the command.
+// asCommand is an environment variable. If it is set, the test binary runs the command.
 const asCommand = "E2ECLI_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // most scenarios wait for a retry
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests run in parallel, because most of them wait for a retry
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 
 type object = map[string]any
 
-// command runs the command as a process. It checks that the exit status matches the output.
+// command runs the command as a process and checks that the exit status matches the output. It
+// returns the output and the log.
 func command(t *testing.T, stdin string, args ...string) (output, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -56,16 +57,16 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
-// scenario is a run of the command with a server.
+// scenario is one run of the command with a test server.
 type scenario struct {
 	srv    *mockserver.Server
 	input  object
 	mu     sync.Mutex
-	counts []string // the X-Retry-Count of each request with calls, or ""
+	counts []string // X-Retry-Count of each request that contains calls, or "" if missing
 	at     []time.Time
 }
 
-// newScenario returns a scenario with one track call.
+// newScenario returns a scenario that sends one track call.
 func newScenario(t *testing.T, config mockserver.Config) *scenario {
 	t.Helper()
 	s := &scenario{srv: mockserver.RunT(t, config)}
@@ -80,7 +81,7 @@ func newScenario(t *testing.T, config mockserver.Config) *scenario {
 			s.counts = append(s.counts, r.Header.Get("X-Retry-Count"))
 			s.at = append(s.at, time.Now())
 		}
-		return false // it only observes
+		return false // never match, because this fault only records the request
 	}})
 	return s
 }
@@ -171,7 +172,7 @@ func TestBatchesAndDelays(t *testing.T) {
 func TestInput(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
-	out, _ := command(t, encode(t, s.input)) // standard input
+	out, _ := command(t, encode(t, s.input)) // without arguments, the command reads standard input
 	require.Equal(t, output{Success: true, SentBatches: 1}, out)
 	for name, tt := range map[string]struct {
 		args []string
@@ -193,7 +194,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// An invalid event does not affect other events.
+// An invalid event does not prevent the delivery of the other events.
 func TestOneWrongEvent(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -262,7 +263,7 @@ func TestRetriesAreUsedUp(t *testing.T) {
 	}
 }
 
-// Dropping a batch does not affect the next ones.
+// After a batch is dropped, the next batches are still sent.
 func TestTheNextBatchIsSent(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -290,7 +291,7 @@ func TestRateLimit(t *testing.T) {
 		header  http.Header
 		times   int
 		retries int
-		least   time.Duration // between two requests
+		least   time.Duration // minimum time between two requests
 	}{
 		"429 is waited for":            {429, http.Header{"Retry-After": {"1"}}, 1, 3, time.Second},
 		"it uses up no retry":          {429, http.Header{"Retry-After": {"1"}}, 3, 1, time.Second},
@@ -314,7 +315,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// A Retry-After delays all batches.
+// Retry-After in one response delays all batches.
 func TestRateLimitHoldsAllBatches(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
@@ -329,8 +330,8 @@ func TestRateLimitHoldsAllBatches(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config  string // httpConfig, or empty
-		status  int    // of each response to the batch
+		config  string // the httpConfig in the settings; empty for none
+		status  int    // the status of each response to the batch
 		header  http.Header
 		want    []string
 		success bool
@@ -365,9 +366,9 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Without a cdnHost, the client sends only requests with calls. If the settings cannot be read,
-// they have no effect.
-func TestSettingsThatAreNotThere(t *testing.T) {
+// Without a cdnHost, the client does not request settings. Settings that cannot be read have no
+// effect.
+func TestMissingSettings(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var paths []string

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// Copy copies the files of a directory that a program is writing to, in the state a kill
-// would leave. If a file is renamed or removed during the copy, Copy starts again in a new
-// directory from next. It returns the last directory. Files named in except are skipped.
+// Copy copies the files of a directory while a program writes to them. The copy is in the same
+// state as after a kill of the program. If a file is renamed or removed during the copy, Copy
+// starts again in another directory, which it gets from next. It returns the directory of the
+// complete copy. It skips files whose names are in except.
 func Copy(dir string, next func() string, except ...string) (copied string, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return "", err

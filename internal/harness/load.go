@@ -19,36 +19,37 @@ import (
 // A Load sends batches of calls. Like a client, it retries each request until the
 // response is 200.
 type Load struct {
-	URLs     []string // one or more collectors; a sender changes to the next on an error
+	URLs     []string // one or more collectors; after an error, a sender uses the next URL
 	WriteKey string
-	Run      byte // distinguishes the messageIds of different loads
+	Run      byte // part of each messageId, so that loads have different messageIds
 	Senders  int
 	Batch    int  // calls per batch
-	Singly   bool // every fifth request is a single call
-	CallSize int  // approximate bytes per call; 800 by default
+	Singly   bool // every fifth request contains a single call
+	CallSize int  // approximate size of a call in bytes; 800 by default
 	Noise    bool // generate calls that do not compress
-	// ManyUsers gives each position in each sender's batches its own user: a sender's n-th
-	// request contains the n-th call of each of its users. Otherwise all calls belong to
+	// ManyUsers makes a sender use a different user for each call of a batch. Request n of the
+	// sender contains the n-th call of each of these users. Otherwise all calls belong to
 	// one user.
 	ManyUsers bool
-	// Rate limits the calls per second of all senders; 0 is unlimited.
+	// Rate limits the calls per second of all senders together; 0 means no limit.
 	Rate int
 	// Timeout limits the duration of a request. The default is 15 s.
 	Timeout time.Duration
-	// Calls is the approximate number of calls after which the load ends; 0 is unlimited.
+	// Calls is the approximate number of calls to send; 0 means no limit.
 	Calls int64
 
-	Sent    atomic.Int64 // calls with response 200
-	Errors  atomic.Int64 // failed attempts
-	Refused atomic.Int64 // failed attempts with a response
+	Sent    atomic.Int64 // number of calls in requests with response 200
+	Errors  atomic.Int64 // number of failed attempts
+	Refused atomic.Int64 // number of failed attempts that received a response
 
-	requests [][]request // by sender; each sender writes only its own element
+	requests [][]request // indexed by sender; each sender writes only its own element
 }
 
 type request struct{ begun, answered time.Time } // answered is the time of response 200, or zero
 
-// Start sends calls until stop is called. stop waits until all requests in progress have
-// received response 200, or until grace has passed. It can be called more than once.
+// Start starts to send calls and returns a function that stops the load. stop returns when all
+// requests in progress have received response 200, or when grace has passed. stop can be
+// called more than once.
 func (l *Load) Start() (stop func(grace time.Duration)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
@@ -66,8 +67,8 @@ func (l *Load) Start() (stop func(grace time.Duration)) {
 	}
 }
 
-// Do sends calls until ctx ends or the limit Calls is reached. After ctx ends, requests in
-// progress can be retried for the duration grace.
+// Do sends calls until ctx is done or the number Calls is reached. When ctx is done, it retries
+// requests in progress for at most the duration grace.
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -76,7 +77,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.send(ctx, hard)
 }
 
-// send starts requests until ctx ends, and retries them until hard ends.
+// send starts requests until ctx is done, and retries them until hard is done.
 func (l *Load) send(ctx, hard context.Context) {
 	l.requests = make([][]request, l.Senders)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
@@ -85,7 +86,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	for s := range l.Senders {
 		senders.Go(func() {
 			batch, single := l.body(s, l.Batch), l.body(s, 1)
-			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // spread the senders' first requests
+			next := l.await(ctx, time.Now().Add(l.interval()*time.Duration(s)/time.Duration(l.Senders))) // the senders start at different times
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				body := batch
 				if l.size(n) == 1 {
@@ -104,7 +105,7 @@ func (l *Load) send(ctx, hard context.Context) {
 	senders.Wait()
 }
 
-// size returns the number of calls in a sender's n-th request.
+// size returns the number of calls in request n of a sender.
 func (l *Load) size(n int) int {
 	if l.Singly && n%5 == 4 {
 		return 1
@@ -112,7 +113,7 @@ func (l *Load) size(n int) int {
 	return l.Batch
 }
 
-// interval returns the time between two requests of a sender.
+// interval returns the time between the starts of two requests of a sender.
 func (l *Load) interval() time.Duration {
 	if l.Rate == 0 {
 		return 0
@@ -120,7 +121,7 @@ func (l *Load) interval() time.Duration {
 	return time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
 }
 
-// pace waits until the rate allows the sender's next request. It does not catch up after
+// pace waits until Rate allows the sender's next request. It does not send faster to make up for
 // a delay.
 func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	if l.Rate == 0 {
@@ -133,7 +134,7 @@ func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
 	return l.await(ctx, next)
 }
 
-// await waits until at or until ctx ends, and returns at.
+// await waits until the time at, or until ctx is done. It returns at.
 func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	if left := time.Until(at); left > 0 {
 		select {
@@ -144,7 +145,7 @@ func (l *Load) await(ctx context.Context, at time.Time) time.Time {
 	return at
 }
 
-// deliver sends a request until the response is 200. It returns false if ctx ends first.
+// deliver sends a request until the response is 200. It returns false if ctx is done first.
 func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, path string, body []byte) bool {
 	for try := sender; ; try++ {
 		status := Post(ctx, client, l.URLs[try%len(l.URLs)]+path, l.WriteKey, body)
@@ -186,10 +187,10 @@ func Post(ctx context.Context, client *http.Client, url, writeKey string, body [
 type Call struct {
 	ID       [12]byte
 	Begun    time.Time
-	Answered time.Time // time of response 200, or zero
+	Answered time.Time // time of response 200; zero without it
 }
 
-// All iterates over the calls that were sent. Call it only after the load has ended.
+// All iterates over the calls that were sent. Call it only when the load has stopped.
 func (l *Load) All(yield func(Call) bool) {
 	for s, requests := range l.requests {
 		for n, r := range requests {
@@ -214,11 +215,11 @@ func callID(run byte, sender, request, place int) [12]byte {
 // idDigits is the length of a messageId.
 const idDigits = 24
 
-// A body is a template of a request body. The messageIds are filled in for each request.
+// A body is a template of a request body. Each request gets its own messageIds.
 type body struct {
 	path   string
 	text   []byte
-	places []int // offsets of the messageIds in text
+	places []int // positions of the messageIds in text
 }
 
 // body returns the template for a sender's requests with the given number of calls.
@@ -261,5 +262,5 @@ func (b *body) with(run byte, sender, request int) []byte {
 		id := callID(run, sender, request, i)
 		hex.Encode(b.text[at:at+idDigits], id[:])
 	}
-	return bytes.Clone(b.text) // an aborted request may still be reading the previous body
+	return bytes.Clone(b.text) // a copy, because an aborted request may still be reading the previous body
 }

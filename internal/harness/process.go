@@ -1,5 +1,5 @@
-// Package harness runs the command collector against real receivers. The tests and
-// measurements of the nested modules use it.
+// Package harness runs the command collector with real receivers. The tests and benchmarks of
+// the nested modules use it.
 package harness
 
 import (
@@ -37,8 +37,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 }
 
 // ports contains the ports that FreeAddress has returned. Tests run in several processes at
-// the same time. To reserve a port among them, each process starts its search at a different
-// port and keeps the UDP port of the same number open until it exits.
+// the same time. Each process starts its search at a different port. To reserve a port for
+// itself, it opens the UDP port with the same number until it exits.
 var ports struct {
 	mu   sync.Mutex // guards the fields below
 	last uint32
@@ -47,9 +47,9 @@ var ports struct {
 
 func init() { ports.last = rand.Uint32() }
 
-// FreeAddress returns an unused address of the loopback interface. It does not return the
-// same address twice. The port is below the range of outgoing connections, so it stays free
-// until a program listens on it, and while that program restarts.
+// FreeAddress returns an unused address of the loopback interface. It never returns the same
+// address twice. The port is below the range that the system uses for outgoing connections, so
+// it stays free until a program listens on it, even while that program restarts.
 func FreeAddress() (string, error) {
 	const first, count = 12_000, 20_000
 	ports.mu.Lock()
@@ -82,8 +82,8 @@ type Process struct {
 	log bytes.Buffer
 }
 
-// Start starts a program. On Linux, the kernel kills it when this process exits. prepare
-// can change the command before the start.
+// Start starts a program. On Linux, the kernel kills the program when this process exits.
+// prepare can change the command before it starts.
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
@@ -93,7 +93,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // Linux also kills the program when the thread that started it exits
+		runtime.LockOSThread() // on Linux, the program is also killed when the thread that started it exits
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -108,7 +108,7 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	return p, nil
 }
 
-// processLog is the writer that stores a process's output.
+// processLog implements io.Writer. It stores the output of a process.
 type processLog Process
 
 func (l *processLog) Write(b []byte) (int, error) {
@@ -136,7 +136,7 @@ func (p *Process) Kill() {
 // Stop sends SIGTERM to the process, waits for its exit, and returns the exit error.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
-		p.Kill() // some systems, such as Windows, have no SIGTERM
+		p.Kill() // some systems, such as Windows, do not support SIGTERM
 	}
 	<-p.done
 	return p.err
@@ -160,9 +160,9 @@ func (p *Process) Ended() bool {
 
 // Usage is the resource usage of a process since its start.
 type Usage struct {
-	RSS, PeakRSS int64         // bytes
-	CPU          time.Duration // user and system
-	Writes       int64         // system calls that write to files and connections
+	RSS, PeakRSS int64         // resident memory in bytes
+	CPU          time.Duration // user and system time
+	Writes       int64         // number of write system calls, for files and connections
 	Written      int64         // bytes written to disks
 	In, Out      int64         // bytes read and written, including connections
 }
@@ -174,13 +174,13 @@ func (p *Process) Usage() (Usage, error) { return UsageOf(p.Pid()) }
 type Collector struct {
 	*Process
 	URL        string
-	Token      string        // admin token, or empty
-	Startup    time.Duration // from the start of the process to readiness
-	StartupCPU time.Duration // CPU time of the startup, where supported
+	Token      string        // token for the admin API, or empty
+	Startup    time.Duration // time from the start of the process until it was ready
+	StartupCPU time.Duration // CPU time until the process was ready; 0 where not supported
 }
 
-// Serve runs collector serve with a configuration file and waits until it is ready.
-// address is the address that the configuration listens on.
+// Serve runs the command collector serve with a configuration file and waits until the collector
+// is ready. address is the address in the configuration.
 func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, error) {
 	begin := time.Now()
 	p, err := Start(path, []string{"serve", "--config", config}, prepare)
@@ -201,8 +201,8 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	return c, nil
 }
 
-// Ask sends a request to the admin API. A body other than nil is sent as JSON. The response
-// is decoded into answer unless that is nil.
+// Ask sends a request to the admin API. If body is not nil, it is sent as JSON. If answer is not
+// nil, Ask decodes the response into it.
 func (c *Collector) Ask(ctx context.Context, method, path string, body, answer any) error {
 	var text bytes.Buffer
 	if body != nil {
@@ -225,7 +225,7 @@ func (c *Collector) Ask(ctx context.Context, method, path string, body, answer a
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// Metrics returns the values of the Prometheus metrics by name and labels.
+// Metrics returns the values of the Prometheus metrics. A key is a metric's name with its labels.
 func (c *Collector) Metrics(ctx context.Context) (map[string]float64, error) {
 	res, err := c.request(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {

@@ -34,12 +34,12 @@ func UsageOf(pid int) (Usage, error) {
 	if err != nil {
 		return u, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it can contain spaces
+	_, rest, _ := strings.Cut(string(stat), ") ") // skip the program name, which can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return u, errors.New("/proc/…/stat has an unexpected format")
 	}
-	const ticks = 100 // per second, on every Linux that Go supports
+	const ticks = 100 // clock ticks per second, on all Linux systems that Go supports
 	for _, f := range fields[11:13] {
 		n, _ := strconv.ParseInt(f, 10, 64)
 		u.CPU += time.Duration(n) * time.Second / ticks
@@ -63,7 +63,7 @@ func readIO(pid int, u *Usage) error {
 	return nil
 }
 
-// ResetPeakRSS resets PeakRSS.
+// ResetPeakRSS resets Usage.PeakRSS.
 func (p *Process) ResetPeakRSS() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Pid()), []byte("5"), 0)
 }

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A Receiver is a webhook that records the calls it receives.
+// A Receiver is a webhook endpoint that records the calls it receives.
 type Receiver struct {
 	*httptest.Server
-	Got   atomic.Int64 // calls with response 200
-	Again atomic.Int64 // duplicates among them
+	Got   atomic.Int64 // number of calls with response 200, including duplicates
+	Again atomic.Int64 // number of duplicates
 
-	answer atomic.Pointer[http.HandlerFunc] // replaces the default handler; nil for the default
+	answer atomic.Pointer[http.HandlerFunc] // replaces the default handler; nil selects the default
 
 	shards [64]receiverShard
 }
@@ -40,7 +40,8 @@ func NewReceiver() *Receiver {
 	return r
 }
 
-// Answer replaces the receiver's handler. nil restores the default, which accepts calls.
+// Answer replaces the receiver's handler. A nil handler restores the default, which accepts all
+// calls.
 func (r *Receiver) Answer(h http.HandlerFunc) {
 	if h == nil {
 		r.answer.Store(nil)
@@ -76,7 +77,7 @@ func (r *Receiver) shard(id [12]byte) *receiverShard {
 	return &r.shards[(id[9]^id[11]^id[1])%byte(len(r.shards))]
 }
 
-// At returns the time of a call's first arrival, or zero if it has not arrived.
+// At returns the time of a call's first arrival, or the zero time if the call has not arrived.
 func (r *Receiver) At(id [12]byte) time.Time {
 	s := r.shard(id)
 	s.mu.Lock()
@@ -84,7 +85,7 @@ func (r *Receiver) At(id [12]byte) time.Time {
 	return s.seen[id]
 }
 
-// Distinct returns the number of different calls that have arrived.
+// Distinct returns the number of calls that have arrived, without duplicates.
 func (r *Receiver) Distinct() int64 {
 	n := int64(0)
 	for i := range r.shards {
@@ -95,7 +96,7 @@ func (r *Receiver) Distinct() int64 {
 	return n
 }
 
-// Missing returns the number of calls of a load with response 200 that have not arrived.
+// Missing returns the number of calls that l has sent with response 200, but that have not arrived.
 func (r *Receiver) Missing(l *Load) (missing int64) {
 	for c := range l.All {
 		if !c.Answered.IsZero() && r.At(c.ID).IsZero() {
@@ -106,7 +107,7 @@ func (r *Receiver) Missing(l *Load) (missing int64) {
 }
 
 // ClosedPort returns an address that refuses connections until closeIt is called. The port
-// is the local end of a connection, so no other program can listen on it.
+// is the local port of an open connection, so no other program can listen on it.
 func ClosedPort() (address string, closeIt func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,11 +120,11 @@ func ClosedPort() (address string, closeIt func() error, err error) {
 	return conn.LocalAddr().String(), func() error { return errors.Join(conn.Close(), l.Close()) }, nil
 }
 
-// DeadPort returns an address that accepts connections and never responds, like a hung server.
+// DeadPort returns an address that accepts connections but never responds, like a server that hangs.
 func DeadPort() (address string, closeIt func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	return l.Addr().String(), l.Close, nil // the kernel accepts the connections
+	return l.Addr().String(), l.Close, nil // the kernel accepts connections without a call of Accept
 }

@@ -1,5 +1,5 @@
 // Package jsonscan scans JSON without building values. The collector uses it to read a few
-// fields of each call and to keep the rest as raw bytes.
+// fields of each call and to keep the other fields as raw bytes.
 package jsonscan
 
 import (
@@ -25,17 +25,17 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
 }
 
-// A Scanner reads one JSON text from start to end, and validates every byte it passes against
-// RFC 8259. Strings may contain invalid UTF-8.
+// A Scanner reads one JSON text from start to end. It validates each byte against RFC 8259, but
+// accepts invalid UTF-8 in strings.
 type Scanner struct {
 	data  []byte
 	pos   int
 	depth int
 
-	keyStart, keyEnd int // of the last key
+	keyStart, keyEnd int // the position of the last key
 }
 
-// New returns a Scanner at the start of data, which must not be changed.
+// New returns a Scanner at the start of data. data must not change while the Scanner is used.
 func New(data []byte) *Scanner { return &Scanner{data: data} }
 
 // Offset returns the current position in bytes.
@@ -45,8 +45,8 @@ func (s *Scanner) Offset() int { return s.pos }
 func (s *Scanner) KeyOffset() int { return s.keyStart }
 
 // Kind skips white space and returns the kind of the next value: one of { [ " t f n, or 0 for
-// a number. At the end of the text it returns e. Any other byte is returned as it is, except
-// that e is returned as a question mark; neither starts a value.
+// a number. At the end of the text it returns 'e'. If no value follows, it returns the next byte,
+// or '?' if that byte is e.
 func (s *Scanner) Kind() byte {
 	s.space()
 	if s.pos >= len(s.data) {
@@ -62,7 +62,7 @@ func (s *Scanner) Kind() byte {
 	return c
 }
 
-// End returns an error if anything but white space follows.
+// End returns an error unless only white space follows.
 func (s *Scanner) End() error {
 	if s.Kind() != 'e' {
 		return s.fail("text after the value")
@@ -70,7 +70,7 @@ func (s *Scanner) End() error {
 	return nil
 }
 
-// Value skips a value and returns its bytes, a slice of the text.
+// Value skips a value and returns its bytes, which are a slice of the text.
 func (s *Scanner) Value() ([]byte, error) {
 	s.space()
 	start := s.pos
@@ -80,8 +80,8 @@ func (s *Scanner) Value() ([]byte, error) {
 	return s.data[start:s.pos:s.pos], nil
 }
 
-// Object skips an object. It calls member at the start of each value with the value's quoted
-// key; member must skip the value. If member is nil, all values are skipped.
+// Object skips an object. It calls member with the quoted key of each field, at the start of the
+// field's value. member must skip the value. If member is nil, Object skips all values.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if err := s.open('{', "an object"); err != nil {
 		return err
@@ -110,10 +110,10 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 	}
 }
 
-// A Member is a field of an object: its quoted key, its value, and the text of both.
+// A Member is a field of an object. Key is the quoted key, and Text contains both key and value.
 type Member struct{ Key, Value, Text []byte }
 
-// Members returns the fields of an object, up to the first syntax error.
+// Members iterates over the fields of an object. It stops at the first syntax error.
 func Members(object []byte) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		s := New(object)
@@ -128,11 +128,11 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
-// errEnough stops a scan.
+// errEnough stops a scan that needs no more input.
 var errEnough = errors.New("enough")
 
-// Array skips an array. It calls element at the start of each element, which element must
-// skip. If element is nil, all elements are skipped.
+// Array skips an array. It calls element at the start of each element. element must skip the
+// element. If element is nil, Array skips all elements.
 func (s *Scanner) Array(element func() error) error {
 	if err := s.open('[', "an array"); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *Scanner) Array(element func() error) error {
 	}
 }
 
-// open consumes the opening bracket c. what names the value in the error.
+// open consumes the opening bracket c. what is the name of the value in the error.
 func (s *Scanner) open(c byte, what string) error {
 	if s.Kind() != c {
 		return s.fail("expected " + what)
@@ -175,7 +175,7 @@ func (s *Scanner) close() {
 	s.depth--
 }
 
-// next consumes a comma or the closing bracket.
+// next consumes a comma or the closing bracket. It reports whether it was the bracket.
 func (s *Scanner) next(end byte) (done bool, err error) {
 	switch s.Kind() {
 	case ',':
@@ -217,7 +217,7 @@ func (s *Scanner) skipKey() error {
 	return nil
 }
 
-// skipScalar skips a string, number or literal of Kind c.
+// skipScalar skips a string, number or literal. c is its first byte, as returned by Kind.
 func (s *Scanner) skipScalar(c byte) error {
 	switch c {
 	case '"':
@@ -272,8 +272,9 @@ func (s *Scanner) skipString() error {
 }
 
 // plainEnd returns the index of the first quote, backslash or control character at or after
-// i. It checks eight bytes at a time: for a word x, (x-low) &^ x sets the high bit of each
-// zero byte. Bits above it may also be set, but the first one is always correct.
+// i. It checks eight bytes at a time. For a word x and a mask low with the lowest bit of each
+// byte, (x-low) &^ x sets the high bit of each zero byte. It may also set bits above the first
+// zero byte, but the lowest bit that it sets is correct.
 func plainEnd(data []byte, i int) int {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -312,7 +313,8 @@ func (s *Scanner) skipNumber() error {
 	return nil
 }
 
-// Number returns the length of the number at the start of b, or 0 and the problem.
+// Number returns the length of the number at the start of b. If the number is invalid, it returns
+// 0 and the problem.
 func Number(b []byte) (n int, problem string) {
 	if b[0] == '-' {
 		n++
@@ -369,8 +371,8 @@ func (s *Scanner) fail(problem string) error {
 	return &SyntaxError{Offset: s.pos, Problem: problem}
 }
 
-// Unquote returns the content of a valid quoted string. Without escapes it is a slice of raw.
-// A lone surrogate becomes U+FFFD.
+// Unquote returns the content of a valid quoted string. If the string has no escapes, the result
+// is a slice of raw. A lone surrogate becomes U+FFFD.
 func Unquote(raw []byte) []byte {
 	in := raw[1 : len(raw)-1]
 	i := 0
@@ -394,8 +396,9 @@ func Unquote(raw []byte) []byte {
 	return out
 }
 
-// Escape returns the character of the escape at the start of b, and its length, or 0 if it is
-// invalid. A surrogate pair is one character; a lone surrogate is returned as it is.
+// Escape decodes the escape sequence at the start of b. It returns the character and the length of
+// the sequence, or length 0 if the sequence is invalid. It decodes a surrogate pair as one
+// character and returns a lone surrogate unchanged.
 func Escape(b []byte) (r rune, n int) {
 	switch n = escapeLen(b); n {
 	case 2:
@@ -415,7 +418,7 @@ var unescape = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// hex4 reads four hexadecimal digits, or returns -1.
+// hex4 parses four hexadecimal digits. It returns -1 if they are invalid.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {

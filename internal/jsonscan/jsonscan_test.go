@@ -78,7 +78,7 @@ func TestErrorsContainOffset(t *testing.T) {
 
 func deep(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-// FuzzValue checks that the scanner and encoding/json accept the same input, and read the same
+// FuzzValue checks that the scanner accepts the same input as encoding/json and reads the same
 // strings.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{`0e0e`, `{"a":[1,-0.5e+3,"\ud83d\ude00\ud800x\n"]}`, `[]`, `"\u00"`, `01`, ` null `} {
@@ -91,7 +91,7 @@ func FuzzValue(f *testing.F) {
 			err = s.End()
 		}
 		if strings.Count(string(data), "[")+strings.Count(string(data), "{") > MaxDepth {
-			return // encoding/json has a different limit
+			return // encoding/json has a different depth limit
 		}
 		require.Equal(t, json.Valid(data), err == nil, "%v", err)
 		var want string

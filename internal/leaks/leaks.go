@@ -1,4 +1,4 @@
-// Package leaks detects goroutines and files that tests do not close.
+// Package leaks detects goroutines and files that a test leaves open.
 package leaks
 
 import (
@@ -19,16 +19,16 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test if goroutines, or on Linux files, sockets or mapped files, exist at its
-// end that did not exist when Check was called. It waits up to 30 seconds for them to end. Call
-// it before the test starts anything. No other test may run at the same time.
+// Check fails the test if, at its end, there are new goroutines, or on Linux new files, sockets or
+// mapped files. It waits up to 30 seconds until they are gone. Call it before the test starts
+// anything. No other test may run at the same time.
 func Check(t TB) {
 	t.Helper()
 	before := inUse()
 	t.Cleanup(func() {
 		t.Helper()
 		var left []string
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // there is no event to wait for
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // poll, because there is no event to wait for
 			if left = since(before); len(left) == 0 {
 				return
 			}
@@ -37,7 +37,7 @@ func Check(t TB) {
 	})
 }
 
-// since returns the resources that were not in use before.
+// since returns the resources in use that are not in before.
 func since(before map[string]string) []string {
 	now := inUse()
 	for name := range before {
@@ -46,13 +46,13 @@ func since(before map[string]string) []string {
 	return slices.Sorted(maps.Values(now))
 }
 
-// inUse describes the resources in use by unique names.
+// inUse returns the resources in use. A key identifies the resource, and the value describes it.
 func inUse() map[string]string {
 	all := goroutines()
 	descriptors, _ := filepath.Glob("/proc/self/fd/*")
 	for _, descriptor := range descriptors {
 		file, err := os.Readlink(descriptor)
-		if err != nil || strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "anon_inode:") { // of the runtime and of this function
+		if err != nil || strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "anon_inode:") { // skip files of the runtime and of this function
 			continue
 		}
 		all[file] = "file " + file
@@ -67,7 +67,7 @@ func inUse() map[string]string {
 	return all
 }
 
-// goroutines returns the stacks of all goroutines by their numbers.
+// goroutines returns the stacks of all goroutines, keyed by goroutine number.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSinceFindsWhatIsLeft(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes the network
+func TestSinceFindsLeaks(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // initializes package net before the check
 	require.NoError(t, err)
 	defer listener.Close()
 	before := inUse()
@@ -26,7 +26,7 @@ func TestSinceFindsWhatIsLeft(t *testing.T) {
 	}()
 	left := since(before)
 	require.Len(t, left, 1)
-	require.Contains(t, left[0], "leaks.TestSinceFindsWhatIsLeft")
+	require.Contains(t, left[0], "leaks.TestSinceFindsLeaks")
 	close(stop)
 	<-ended
 
@@ -40,7 +40,7 @@ func TestSinceFindsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// recorder is a TB that records errors.
+// recorder is a TB that records the reported errors.
 type recorder struct {
 	ends []func()
 	said []string

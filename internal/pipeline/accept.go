@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// Open creates a pipeline and opens its spool, if configured. Start starts it.
+// Open creates a pipeline and, if configured, opens its spool. Call Start afterwards.
 func Open(config Config) (*Pipeline, error) {
 	p := newPipeline(config)
 	if config.Spool == "" {
@@ -17,7 +17,7 @@ func Open(config Config) (*Pipeline, error) {
 	return p, p.openSpool()
 }
 
-// Start starts the loop and, with a spool, its worker.
+// Start starts the loop goroutine and, with a spool, the worker goroutine.
 func (p *Pipeline) Start() {
 	if p.spool != nil {
 		go p.spool.run()
@@ -25,8 +25,8 @@ func (p *Pipeline) Start() {
 	go p.run()
 }
 
-// Accept copies an encoded call into a batch; with a spool, after the call is on the disk. If
-// it returns an error, the call was not accepted. Ctx limits the wait under Block.
+// Accept copies an encoded call into a batch. With a spool, it writes the call to the disk first.
+// If it returns an error, the call was not accepted. ctx limits the wait under Block.
 func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	if p.spool != nil {
 		err = p.spool.add(ctx, c)
@@ -39,10 +39,10 @@ func (p *Pipeline) Accept(ctx context.Context, c *Call) (err error) {
 	return err
 }
 
-// Call is a call before it is accepted: a buffer with its JSON, and its ID.
+// Call is a call that is not accepted yet. It contains a buffer with the JSON, and the ID.
 type Call struct {
 	record spool.Record
-	CallID // set only if NeedsIDs
+	CallID // set only if NeedsIDs returns true
 	clock  clock
 }
 
@@ -58,34 +58,34 @@ func NewCall() *Call { return calls.Get().(*Call) }
 // Release returns c to the pool.
 func (c *Call) Release() {
 	if c.Value != nil {
-		c.Value = nil // the pool must not retain it
+		c.Value = nil // the pool must not keep the value in memory
 	}
 	if cap(c.record.Buf) <= 2*MaxCallBytes {
 		calls.Put(c)
 	}
 }
 
-// Begin returns the buffer that the caller appends the JSON to, and the time of the call in
-// milliseconds since 1970.
+// Begin returns a buffer and the time of the call in milliseconds since 1970. The caller
+// appends the JSON to the buffer and passes it to End.
 func (c *Call) Begin() (buf []byte, milli int64) {
 	return c.record.Buf[:spool.HeadLen], c.clock.milli()
 }
 
-// End sets the buffer with the appended JSON.
+// End stores the buffer with the appended JSON.
 func (c *Call) End(buf []byte) { c.record.Buf = buf }
 
 // Encoded returns the JSON of the call.
 func (c *Call) Encoded() []byte { return c.record.Body() }
 
-// clock returns the time in half the time of time.Now, which reads two clocks. It notices
-// changes to the system clock within clockAge.
+// clock returns the current time. It takes half as long as time.Now, because it usually reads
+// only the monotonic clock. It detects changes of the system clock within clockAge.
 type clock struct {
 	read time.Time
-	unix int64         // of read, in nanoseconds since 1970
-	age  time.Duration // since read, at the last call of milli
+	unix int64         // the time of read, in nanoseconds since 1970
+	age  time.Duration // the time from read to the last call of milli
 }
 
-// clockAge is how long clock reads only the monotonic clock.
+// clockAge is the interval at which clock also reads the system clock.
 const clockAge = time.Millisecond
 
 // milli returns the time in milliseconds since 1970.

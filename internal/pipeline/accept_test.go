@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The clock of calls equals time.Now, regardless of earlier uses.
+// The clock of calls shows the same time as time.Now, regardless of when it was last used.
 func TestClockOfCalls(t *testing.T) {
 	var c clock
 	before := time.Now()
@@ -16,7 +16,7 @@ func TestClockOfCalls(t *testing.T) {
 	require.GreaterOrEqual(t, milli, before.UnixMilli())
 	require.False(t, c.now().Before(before))
 	require.False(t, c.now().After(time.Now()))
-	for range 2 { // at different times
+	for range 2 { // the second round starts at a different time
 		synctest.Test(t, func(t *testing.T) {
 			for _, pause := range []time.Duration{0, clockAge / 2, clockAge - 1, 1, clockAge, time.Hour} {
 				time.Sleep(pause)

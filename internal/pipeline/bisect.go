@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxProbes is the number of single calls that are tried before a batch is dropped of
-	// which no part was accepted.
+	// maxProbes is the number of single calls to try while the collector refuses all parts of
+	// a batch. After that, the batch is dropped.
 	maxProbes = 8
-	// maxParts limits the number of requests with parts of a batch.
+	// maxParts limits the number of requests for parts of one batch.
 	maxParts = 256
 )
 
-// refuse handles the refusal of a job's first batch. The collector may accept some parts of the
-// batch when they are sent separately. The caller holds mu, as for nextPart.
+// refuse handles the refusal of a job's first batch. The collector may accept parts of the
+// batch. The caller holds mu. Like nextPart, the function may unlock mu.
 func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {
@@ -34,9 +34,9 @@ func (l *loop) refuse(j *job) {
 	l.nextPart(j)
 }
 
-// nextPart removes the first batch of a job, and selects the parts to send next. The caller
-// holds mu, which is unlocked while batches are split: compressing a large batch takes
-// milliseconds.
+// nextPart removes the first batch of a job and selects the parts to send next. The caller
+// holds mu. nextPart unlocks mu while it splits batches, because compressing a large batch
+// takes milliseconds.
 func (l *loop) nextPart(j *job) {
 	j.todo = j.todo[1:]
 	j.due = time.Time{}
@@ -56,13 +56,14 @@ func (l *loop) nextPart(j *job) {
 	}
 }
 
-// mayBeTooLarge reports whether a batch was refused for its size and can be split. The
-// collector's size limit may be lower than the service's.
+// mayBeTooLarge reports whether splitting the batch may help, because the collector refused it
+// for its size. The collector's size limit may be lower than the service's.
 func (b *batch) mayBeTooLarge() bool {
 	return b.status == http.StatusRequestEntityTooLarge && b.size() > MaxCallBytes
 }
 
-// splitRefused sends the halves of the refused parts, up to maxParts, and the untried parts.
+// splitRefused schedules the untried parts, and the halves of refused parts. It splits parts
+// until maxParts is reached.
 func (l *loop) splitRefused(j *job) {
 	s := j.parts
 	refused := s.refused
@@ -83,7 +84,7 @@ func (l *loop) splitRefused(j *job) {
 	slices.SortFunc(j.todo, func(a, b *batch) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// probe sends a single call of the largest remaining part.
+// probe schedules a single call of the largest remaining part.
 func (l *loop) probe(j *job) {
 	s := j.parts
 	from := &s.refused
@@ -110,15 +111,16 @@ func (l *loop) probe(j *job) {
 	j.todo = append(j.todo, b)
 }
 
-// dropParts drops the remaining parts of a batch.
+// dropParts drops the remaining parts of a refused batch.
 func (l *loop) dropParts(s *bisection) {
 	for _, b := range append(s.refused, s.untried...) {
 		l.end(b, s.why)
 	}
 }
 
-// split divides a batch into two, which are compressed if the batch is. It reports false if
-// the calls cannot be separated. The caller holds mu, which is unlocked during the work.
+// split splits a batch into two batches. If the batch is compressed, so are the results. It
+// reports false if the calls cannot be separated. The caller holds mu. split unlocks mu during
+// the work.
 func (l *loop) split(b *batch) (first, second *batch, ok bool) {
 	l.unlock()
 	raw := b.buf

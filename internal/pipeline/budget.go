@@ -3,15 +3,15 @@ package pipeline
 import "slices"
 
 // budget limits the memory of calls to Config.MaxBytes, and wakes calls that wait for
-// memory. The pipeline's mu guards it.
+// memory. It is guarded by the pipeline's mu.
 type budget struct {
 	max  int64
-	used int64         // bytes in use
-	room chan struct{} // created by a waiting call; closed and set to nil when there may be room
+	used int64         // number of bytes in use
+	room chan struct{} // non-nil if a call is waiting; closed when there may be room
 }
 
-// release returns n bytes. It wakes waiting calls only if at least an eighth of the budget
-// is free.
+// release subtracts n bytes from the memory in use. It wakes waiting calls only if at least
+// an eighth of the budget is free.
 func (b *budget) release(n int64) {
 	b.used -= n
 	if n > 0 && b.used <= b.enough() {
@@ -19,10 +19,10 @@ func (b *budget) release(n int64) {
 	}
 }
 
-// enough is the highest use at which waiting calls are woken.
+// enough is the memory use below which waiting calls are woken.
 func (b *budget) enough() int64 { return b.max - b.max/8 }
 
-// waitForRoom returns a channel that is closed by wakeWaiting.
+// waitForRoom returns a channel that wakeWaiting closes.
 func (b *budget) waitForRoom() <-chan struct{} {
 	if b.room == nil {
 		b.room = make(chan struct{})
@@ -41,16 +41,16 @@ func (b *budget) wakeWaiting() {
 // minBuffer is the minimum capacity of a batch.
 const minBuffer = 4 << 10
 
-// buffers is a free list of the buffers of batches. The pipeline's mu guards it.
+// buffers is a list of free buffers for batches. It is guarded by the pipeline's mu.
 type buffers struct {
-	max   int // maximum of size
-	size  int // total capacity of free, in bytes
+	max   int // limit of size
+	size  int // total capacity of the free buffers, in bytes
 	free  [][]byte
-	usual int // length of the last sealed batch, and probably of the next one
+	usual int // length of the last sealed batch, as an estimate for the next one
 }
 
-// put adds a buffer, unless the list is full or the buffer is small. The caller must not use
-// it afterwards.
+// put adds buf to the list. It does nothing if the list is full or buf is small. The caller
+// must not use buf afterwards.
 func (b *buffers) put(buf []byte) {
 	if cap(buf) >= minBuffer && b.size+cap(buf) <= b.max {
 		b.free = append(b.free, buf[:0])
@@ -58,14 +58,14 @@ func (b *buffers) put(buf []byte) {
 	}
 }
 
-// drop removes buffers of at least n bytes.
+// drop removes buffers until n bytes are freed or the list is empty.
 func (b *buffers) drop(n int64) {
 	for n > 0 && len(b.free) > 0 {
 		n -= int64(cap(b.get()))
 	}
 }
 
-// get removes and returns a buffer, or nil.
+// get removes and returns a buffer. It returns nil if the list is empty.
 func (b *buffers) get() []byte {
 	n := len(b.free)
 	if n == 0 {
@@ -78,16 +78,15 @@ func (b *buffers) get() []byte {
 	return buf
 }
 
-// newBuffer returns an empty buffer. Its capacity is at least size. It includes the memory
-// that the runtime adds by rounding up, but this does not extend it beyond the size of the
-// largest batch.
+// newBuffer returns an empty buffer with a capacity of at least size. The runtime may round the
+// size up. newBuffer uses the additional memory, up to the size of the largest batch.
 func newBuffer(size int) []byte {
 	buf := slices.Grow([]byte(nil), size)
 	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
 }
 
-// mayTake returns an upper limit for the memory of buf with a capacity of size. The runtime
-// adds less than a quarter, and less than 8 KB.
+// mayTake returns an upper bound for the memory of buf after it has grown to the given size.
+// The runtime rounds a size up by less than a quarter, and by less than 8 KB.
 func mayTake(buf []byte, size int) int64 {
 	if size <= cap(buf) {
 		return int64(size)

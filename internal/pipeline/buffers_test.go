@@ -20,7 +20,7 @@ func TestBudgetWakesWhenAnEighthIsFree(t *testing.T) {
 	}
 	b.release(99)
 	require.False(t, woken())
-	b.release(-10) // more is used
+	b.release(-10) // a negative number increases the memory in use
 	b.release(10)
 	require.False(t, woken())
 	b.release(1)

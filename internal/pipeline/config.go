@@ -12,13 +12,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// Limits of the service.
+// Size limits of the service.
 const (
-	MaxCallBytes  = 32768  // of one call as JSON
-	MaxBatchBytes = 512000 // of one request's body, before compression
+	MaxCallBytes  = 32768  // bytes of one call as JSON
+	MaxBatchBytes = 512000 // bytes of one request body, before compression
 )
 
-// FullPolicy selects the action when memory or the spool is full.
+// FullPolicy selects how a call is handled when the memory or the spool is full.
 type FullPolicy int
 
 const (
@@ -27,8 +27,8 @@ const (
 	DropOldest                   // the oldest batch is dropped
 )
 
-// Config configures a pipeline. The client has validated the fields and set defaults. Fields
-// that are also in the client's Config have the same meaning.
+// Config configures a pipeline. The client has validated the fields and set the defaults. Fields
+// with the same name in the client's Config have the same meaning.
 type Config struct {
 	FlushAt       int
 	FlushAfter    time.Duration
@@ -41,33 +41,33 @@ type Config struct {
 	Gzip          bool
 
 	WriteKey  string
-	Middle    []byte        // of each body: from the last call to the batch ID
-	Request   *http.Request // the common parts of all requests
+	Middle    []byte        // the part of each body between the last call and the batch ID
+	Request   *http.Request // the parts that all requests share
 	Transport Transport
-	Timeout   time.Duration // for each attempt
-	SourceURL *url.URL      // of the source's settings; nil to not read them
+	Timeout   time.Duration // time limit of each attempt
+	SourceURL *url.URL      // URL of the source's settings; if nil, settings are not read
 	Policy    retry.Policy
 
 	Logger  *log.Logger // nil means DefaultLogger
 	Slog    *slog.Logger
 	Verbose bool
 
-	Callback func(CallID, *Drop) // receives the result of each call; the Drop is nil after delivery
-	Values   bool                // Call.Value is used
+	Callback func(CallID, *Drop) // receives the result of each call; the Drop is nil if the call was delivered
+	Values   bool                // calls have a Value
 }
 
 // Errors of Accept, which are also the client's errors.
 var (
 	ErrClosed    = errors.New("analytics: the client is closed")
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector is too slow or unavailable")
-	ErrSpool     = errors.New("analytics: spool") // wrapped with the error of the file system
+	ErrSpool     = errors.New("analytics: spool") // also wraps the error of the file system
 )
 
-// settings is a Config with derived values. Only policy changes.
+// settings is a Config with derived values. All fields except policy are constant.
 type settings struct {
 	Config
 	log    *logger
-	policy atomic.Pointer[retry.Policy] // replaced after the source's settings have been read
+	policy atomic.Pointer[retry.Policy] // replaced when the source's settings have been read
 }
 
 func newSettings(config Config) *settings {

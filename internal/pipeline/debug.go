@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// debugName is the name in DEBUG that enables logging.
+// debugName enables verbose logging if the variable DEBUG contains it.
 const debugName = "analytics"
 
-// debugEnabled reports whether list, the value of the environment variable DEBUG, contains
-// debugName. List is a comma-separated list of patterns, in which * matches any characters.
+// debugEnabled reports whether list contains debugName. list is the value of the environment
+// variable DEBUG: a comma-separated list of patterns, in which * matches any characters.
 func debugEnabled(list string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		if matched, _ := path.Match(strings.TrimSpace(entry), debugName); matched {
@@ -29,18 +29,18 @@ func debugEnabled(list string) bool {
 // entry is a log entry.
 type entry struct {
 	level slog.Level
-	// For Config.Slog: a constant message, and its attributes.
+	// message and attrs are for Config.Slog. The message is a constant.
 	message string
 	attrs   []slog.Attr
-	// For Config.Logger: the whole line, or empty to log nothing.
+	// line is for Config.Logger. If it is empty, Config.Logger does not log the entry.
 	line string
 }
 
-// logger writes the log of a client. It is safe for concurrent use. It recovers panics of the
-// caller's writer or handler.
+// logger writes the log of a client. It recovers panics in the caller's writer or handler. It is
+// safe for concurrent use.
 type logger struct {
 	out     *log.Logger
-	slog    *slog.Logger // replaces out, unless it is nil
+	slog    *slog.Logger // if set, it is used instead of out
 	verbose bool
 	secrets redactor
 }
@@ -60,15 +60,16 @@ func newLogger(out *log.Logger, structured *slog.Logger, verbose bool, writeKey 
 	}
 }
 
-// redactor removes the write key from a string, also as a Basic Authorization header. It
-// keeps the first characters of a long key, which distinguish keys. A short key may occur in
-// a string by chance, so it is not removed inside of a word, a host name or a path.
+// redactor replaces the write key in strings, also if the key is encoded for Basic
+// authentication. It keeps the first characters of a long key, so that readers of a log can
+// distinguish keys. A short key may occur in a string by chance, so it is not replaced inside a
+// word, a host name or a path.
 type redactor struct {
 	key, basic, mask string
-	short            *regexp.Regexp // matches a short key; nil for a long one
+	short            *regexp.Regexp // matches a short key; nil if the key is long
 }
 
-// longKey is the length of a write key that does not occur in a string by chance.
+// longKey is the minimum length of a key that does not occur in other text by chance.
 const longKey = 16
 
 func newRedactor(writeKey string) redactor {
@@ -77,8 +78,8 @@ func newRedactor(writeKey string) redactor {
 		r.mask = strings.ToValidUTF8(writeKey[:3], "") + r.mask
 		return r
 	}
-	// A join between word characters makes them one word; a period ends a sentence. The user
-	// of a URL is not part of its path.
+	// The characters / - _ . between two word characters join them to one word. At the end of
+	// a word they do not. A key before @ is the user of a URL, so it is always replaced.
 	const other, join, end = `[^\pL\pN/\-_.]`, `[/\-_.]`, `[^\pL\pN]`
 	key := regexp.QuoteMeta(writeKey)
 	r.short = regexp.MustCompile(`(^|` + other + `)` + key + `($|` + other + `|` + join + `(?:$|` + end + `))|` + key + `(:?@)`)
@@ -93,7 +94,7 @@ func (r redactor) redact(text string) string {
 	if r.short == nil {
 		return strings.ReplaceAll(text, r.key, r.mask)
 	}
-	for range 2 { // text between two keys belongs to the first match
+	for range 2 { // matches do not overlap, so the first pass may miss every second key
 		text = r.short.ReplaceAllString(text, "${1}"+r.mask+"${2}${3}")
 	}
 	return text
@@ -102,10 +103,10 @@ func (r redactor) redact(text string) string {
 // wants reports whether the logger uses an entry.
 func (l *logger) wants(e entry) bool { return l.slog != nil || e.line != "" }
 
-// log writes an entry. External text is an argument or an attribute, never a format or a
-// message. A slog.Handler receives ctx.
+// log writes an entry. External text is passed as an argument or attribute, never as a format
+// or message. A slog.Handler receives ctx.
 func (l *logger) log(ctx context.Context, e entry) {
-	defer func() { _ = recover() }() // of the caller's writer or handler
+	defer func() { _ = recover() }() // recover panics of the caller's writer or handler
 	switch {
 	case l.slog == nil && e.line != "":
 		_ = l.out.Output(2, l.secrets.redact(e.line))
@@ -119,8 +120,8 @@ func (l *logger) log(ctx context.Context, e entry) {
 	}
 }
 
-// errorAttr returns the attribute of an error. It is a string so that the write key can be
-// redacted.
+// errorAttr returns an attribute for an error. The value is a string, so that the write key
+// can be redacted.
 func errorAttr(err error) slog.Attr { return slog.String("error", err.Error()) }
 
 // queued returns the entry for an accepted call.

@@ -19,7 +19,7 @@ func TestDebugMatching(t *testing.T) {
 		"analytics2": false, "my-analytics": false, "ana*": true, "*lytics": true, "a*y*s": true, "*x*": false, "analytics*": true,
 		"foo*": false, "foo,*": true, "1": false, "true": false, "Analytics": false, ",,": false, "analytics,": true, "a*a": false,
 		"*a*a*i*": true, "a*ana*": false, "*ics*s": false, "*y*t*": true, "*t*y*": false, "*i*t*": false, strings.Repeat("*a", 1000): false,
-		strings.Repeat("*", 60) + "x": false, "a" + strings.Repeat("*", 60) + "s": true, // matching does not take exponential time
+		strings.Repeat("*", 60) + "x": false, "a" + strings.Repeat("*", 60) + "s": true, // matching such patterns does not take exponential time
 	} {
 		require.Equal(t, want, debugEnabled(list), "DEBUG=%q", list)
 		t.Setenv("DEBUG", list)
@@ -57,7 +57,7 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, "no key\n", out.String())
 }
 
-// The quoted part of a response does not contain part of the key.
+// An error that quotes a response does not contain any part of the key.
 func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 	const key = "wk_0123456789abcdef"
 	p := &Pipeline{settings: &settings{log: newLogger(nil, nil, false, key)}}

@@ -8,15 +8,15 @@
 //
 // The loop goroutine passes queued batches to at most Config.MaxInFlight senders. A sender
 // makes an attempt and returns its outcome to the loop. Package retry decides the next step:
-// the batch ends, waits for another attempt, or is split.
+// the batch is finished, waits for another attempt, or is split.
 //
 // The dispatcher goroutine passes the results of batches to the callback and the log.
 //
 // # Mutexes
 //
 // Pipeline.mu guards the open batch, the queues, the memory budget and the counts. It is not
-// held during I/O or in the caller's code. The mutex of the dispatcher may be locked while mu
-// is held. Package spool documents which of its callbacks may lock mu.
+// held during I/O or while the caller's code runs. The mutex of the dispatcher may be locked
+// while mu is held. Package spool documents which of its callbacks may lock mu.
 //
 // # Important files
 //

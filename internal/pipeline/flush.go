@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// startFlush seals the open batch, and starts to wait for all accepted calls. The caller
-// holds mu.
+// startFlush seals the open batch and adds a flush that waits for all accepted calls. The
+// caller holds mu.
 func (p *Pipeline) startFlush() *flush {
 	if p.open.calls > 0 {
 		p.seal(time.Now())
@@ -15,12 +15,12 @@ func (p *Pipeline) startFlush() *flush {
 	return p.flushes.start(p.seq, p.pending())
 }
 
-// undelivered returns the result of a flush that ends now. The caller holds mu.
+// undelivered returns the current result of a flush. The caller holds mu.
 func (p *Pipeline) undelivered(f *flush, cut error) *Undelivered {
 	return p.flushes.outcome(f, p.stats.Dropped, cut, p.spool != nil)
 }
 
-// Flush sends the queued calls and waits for them until ctx ends. It returns nil if all calls
+// Flush sends the queued calls and waits for them until ctx is done. It returns nil if all calls
 // were delivered.
 func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 	p.mu.Lock()
@@ -41,21 +41,21 @@ func (p *Pipeline) Flush(ctx context.Context) *Undelivered {
 		cut = nil
 	}
 	left := p.undelivered(f, cut)
-	if p.phase == running { // otherwise, each call of Close reports them
+	if p.phase == running { // after Close, each call of Shutdown reports the drops again
 		p.flushes.report(p.stats.Dropped)
 	}
 	return left
 }
 
-// abortGrace is how long the loop waits for canceled attempts. After that it abandons
-// attempts whose http.RoundTripper ignores the context.
+// abortGrace limits how long the loop waits for canceled attempts. After that it abandons
+// them, because an http.RoundTripper may ignore its context.
 const abortGrace = time.Second
 
-// errCallbackHangs is returned by Close and Shutdown if all calls have ended, but results
-// could not be delivered in time.
+// errCallbackHangs is returned by Close and Shutdown if all calls have finished, but the
+// callback or the log has not received all results in time.
 var errCallbackHangs = errors.New("analytics: Config.Callback, or the writer of Config.Logger, has not returned; it must not call Close or Shutdown, which wait for it")
 
-// Close makes the pipeline reject calls, and end when all accepted calls have ended.
+// Close makes the pipeline reject new calls. The loop exits when all accepted calls have finished.
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	defer p.unlock()
@@ -66,13 +66,13 @@ func (p *Pipeline) Close() {
 			p.spool.disk.Stop()
 		}
 		p.work = true
-		p.budget.wakeWaiting() // to return ErrClosed
+		p.budget.wakeWaiting() // wake waiting calls, which then return ErrClosed
 	}
 }
 
-// Shutdown closes the pipeline and waits until all calls have ended and all results are
-// delivered. If ctx ends first, it drops the remaining calls. It returns nil if all calls were
-// delivered. The error reports a callback or log writer that does not return.
+// Shutdown closes the pipeline and waits until all calls have finished and all results are
+// delivered. If ctx is done first, it drops the remaining calls. It returns nil if all calls were
+// delivered. It returns an error if a callback or log writer does not return.
 func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	p.Close()
 	var hangs error
@@ -88,11 +88,11 @@ func (p *Pipeline) Shutdown(ctx context.Context) (*Undelivered, error) {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	p.closing.left = p.pending() // includes calls that were being written during Close
+	p.closing.left = p.pending() // count again, because some calls may have been accepted during Close
 	return p.undelivered(p.closing, p.abortErr), hangs
 }
 
-// abort makes the loop drop all pending calls.
+// abort makes the loop drop all pending calls. why is the reason.
 func (p *Pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()

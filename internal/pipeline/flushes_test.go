@@ -17,14 +17,14 @@ func isDone(f *flush) bool {
 	}
 }
 
-// A flush waits for previous calls, which may end in any order and in any batches.
+// A flush waits for all previous calls. The calls may finish in any order.
 func TestFlushWaitsForEarlierCalls(t *testing.T) {
 	var w flushes
 	none := w.start(0, 0)
 	require.True(t, isDone(none))
 	first := w.start(5, 5)
 	second := w.start(8, 8)
-	w.ended(4, 3) // 4 and 5 were accepted before the first flush
+	w.ended(4, 3) // calls 4 and 5 were accepted before the first flush
 	require.Equal(t, int64(3), first.left)
 	require.Equal(t, int64(5), second.left)
 	w.ended(1, 3)

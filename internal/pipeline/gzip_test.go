@@ -24,7 +24,7 @@ func requireGunzips(t *testing.T, want string, parts ...[]byte) {
 	require.Zero(t, src.Len(), "bytes follow the member")
 }
 
-// FuzzZipped checks that a body is a gzip file with one member.
+// FuzzZipped checks that a compressed body is a gzip file with one member.
 func FuzzZipped(f *testing.F) {
 	f.Add([]byte(`{"batch":[{"a":1}],"sentAt":"`), []byte(`2006-01-02T15:04:05.000Z"}`))
 	f.Add([]byte{}, []byte{})
@@ -41,7 +41,7 @@ func FuzzZipped(f *testing.F) {
 	})
 }
 
-// splitAll splits a batch into single calls.
+// splitAll splits a batch into single calls and returns them.
 func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
 		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.Middle)-wire.IDLen-len(bodySeam)])}

@@ -18,7 +18,7 @@ import (
 
 const middle = `],"context":{},"messageId":"`
 
-// complete sets the required fields of a Config that a test has not set.
+// complete sets the required fields that are missing in a Config.
 func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	t.Helper()
 	made, err := NewTransport(http.Client{Transport: transport}, 4, nil)
@@ -41,13 +41,13 @@ func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	return config
 }
 
-// newTestPipeline returns a pipeline whose goroutine does not run.
+// newTestPipeline returns a pipeline that is not started.
 func newTestPipeline(t *testing.T, config Config) *Pipeline {
 	t.Helper()
 	return newPipeline(complete(t, config, nil))
 }
 
-// startTestPipeline starts a pipeline with a transport.
+// startTestPipeline starts a pipeline that uses the given transport.
 func startTestPipeline(t *testing.T, config Config, transport http.RoundTripper) *Pipeline {
 	t.Helper()
 	p, err := Open(complete(t, config, transport))
@@ -56,7 +56,7 @@ func startTestPipeline(t *testing.T, config Config, transport http.RoundTripper)
 	return p
 }
 
-// accept accepts an encoded call.
+// accept passes an encoded call to the pipeline.
 func accept(p *Pipeline, encoded string) error {
 	c := NewCall()
 	defer c.Release()
@@ -65,8 +65,8 @@ func accept(p *Pipeline, encoded string) error {
 	return p.Accept(context.Background(), c)
 }
 
-// cut returns a context that has ended.
-func cut() context.Context {
+// canceled returns a context that is already canceled.
+func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// run is the loop goroutine. It ends when the pipeline is closed and all calls have ended.
+// run is the loop goroutine. It returns when the pipeline is closed and all calls have finished.
 func (p *Pipeline) run() {
 	l := &loop{Pipeline: p}
 	l.attempts, l.cancel = context.WithCancel(context.Background())
@@ -35,7 +35,7 @@ func (p *Pipeline) run() {
 	l.cancel()
 	select {
 	case <-settings:
-	case <-time.After(abortGrace): // an http.RoundTripper may ignore its context
+	case <-time.After(abortGrace): // an http.RoundTripper may ignore its context, so do not wait longer
 	}
 	if own := p.Transport.own; own != nil {
 		own.CloseIdleConnections()
@@ -43,13 +43,13 @@ func (p *Pipeline) run() {
 	if p.spool != nil {
 		p.spool.close()
 	}
-	close(p.ended) // a callback may wait for it
+	close(p.ended) // before the results are delivered, because a callback may wait in Flush
 	p.results.wait()
 	close(p.done)
 }
 
-// startSettings starts to read the settings of the source, if configured. The returned
-// channel is closed afterwards.
+// startSettings starts to read the settings of the source, if configured. It returns a channel
+// that is closed when the settings have been read.
 func (l *loop) startSettings() <-chan struct{} {
 	read := make(chan struct{})
 	if l.SourceURL == nil {
@@ -66,11 +66,11 @@ func (l *loop) startSettings() <-chan struct{} {
 	return read
 }
 
-// idleWait is the longest sleep of the loop.
+// idleWait is the maximum time that the loop sleeps.
 const idleWait = 24 * time.Hour
 
-// step does all scheduled work. It returns when to call it again, or that the loop has
-// finished.
+// step does all scheduled work. It returns the time of the next scheduled work, and whether the
+// loop has finished.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
 	next = now.Add(idleWait)
@@ -97,8 +97,8 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	return next, finished
 }
 
-// sealLate seals the open batch if its time has come or the pipeline is closed. The caller
-// holds mu.
+// sealLate seals the open batch if its interval has passed or the pipeline is closed. The
+// caller holds mu.
 func (l *loop) sealLate(now time.Time) {
 	if l.phase != running && l.open.calls > 0 {
 		l.seal(now)
@@ -108,7 +108,7 @@ func (l *loop) sealLate(now time.Time) {
 	}
 }
 
-// compressOne compresses at most one sealed batch, so that outcomes are handled quickly.
+// compressOne compresses at most one sealed batch, so that the loop can soon handle outcomes.
 func (l *loop) compressOne() {
 	l.mu.Lock()
 	b := l.outbox.sealed.pop()
@@ -124,9 +124,9 @@ func (l *loop) compressOne() {
 	l.work = len(l.outbox.sealed.batches) > 0
 }
 
-// shortenWaits limits the pauses of waiting batches to a second after the pipeline is
-// closed: the collector may be available again, and a pause may exceed the timeout. The
-// caller holds mu.
+// shortenWaits limits the pauses of waiting batches to one second when the pipeline is closed.
+// Otherwise a pause could exceed the timeout of Close, although the collector may be available
+// again. The caller holds mu.
 func (l *loop) shortenWaits(now time.Time) {
 	if l.phase == running || l.waitsShortened {
 		return
@@ -139,8 +139,8 @@ func (l *loop) shortenWaits(now time.Time) {
 	}
 }
 
-// startAttempts starts the scheduled attempts unless the gate is closed. It returns when
-// to call it again.
+// startAttempts starts the scheduled attempts unless the gate is closed. It returns the time
+// at which it must be called again.
 func (l *loop) startAttempts(now, gate time.Time) (next time.Time) {
 	next = now.Add(idleWait)
 	for _, j := range l.jobs {
@@ -185,14 +185,14 @@ func (l *loop) handle(o outcome, now time.Time) {
 	if l.abandonAt.IsZero() && l.outage.changes(meaning, now) {
 		l.results.note(l.outage.entry(o.status, o.err))
 	}
-	if o.handled || len(j.todo) == 0 { // or abandoned
+	if o.handled || len(j.todo) == 0 { // the sender has handled it, or the batch was abandoned
 		return
 	}
 	b := j.todo[0]
 	b.inUse = o.inUse
 	b.tries.Requests++
 	l.stats.Attempts++
-	if o.err != nil && l.abandonAt.IsZero() { // a canceled attempt is not a failure
+	if o.err != nil && l.abandonAt.IsZero() { // a canceled attempt does not count as a failure
 		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
@@ -214,8 +214,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 	}
 }
 
-// retry schedules the next attempt of a job, or drops its batch after the last one. The
-// caller holds mu.
+// retry schedules the next attempt for a job's first batch. After the last attempt, it drops
+// the batch. The caller holds mu.
 func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 	step, wait := l.policy.Load().Next(&j.todo[0].tries, pause, l.stats.Delivered, now)
 	switch step {
@@ -231,15 +231,16 @@ func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
 	j.due = now.Add(wait)
 }
 
-// dropFirst drops the first batch of a job. The caller holds mu, as for nextPart.
+// dropFirst drops the first batch of a job. The caller holds mu. Like nextPart,
+// the function may unlock mu.
 func (l *loop) dropFirst(j *job, why Reason) {
 	b := j.todo[0]
 	l.end(b, b.lost(why))
 	l.nextPart(j)
 }
 
-// swapWithQueue moves the first batch of a job to the end of the queue, and takes the next
-// one. The caller holds mu.
+// swapWithQueue moves the first batch of a job to the end of the queue and replaces it with the
+// first batch of the queue. The caller holds mu.
 func (l *loop) swapWithQueue(j *job) {
 	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready.batches) > 0 {
 		l.outbox.ready.push(j.todo[0])
@@ -259,7 +260,7 @@ func (l *loop) removeFinished() {
 	l.jobs = jobs
 }
 
-// onAbort drops all batches that are not being sent, and cancels the attempts.
+// onAbort drops all batches that are not being sent, and cancels all attempts.
 func (l *loop) onAbort(now time.Time) {
 	l.abandonAt = now.Add(abortGrace)
 	l.cancel()
@@ -278,8 +279,8 @@ func (l *loop) onAbort(now time.Time) {
 	l.removeFinished()
 }
 
-// abandon drops batches whose canceled attempts have not returned: an http.RoundTripper may
-// ignore its context.
+// abandon drops the batches of canceled attempts that have not returned. An http.RoundTripper
+// may ignore its context.
 func (l *loop) abandon() {
 	l.mu.Lock()
 	defer l.unlock()
@@ -293,7 +294,7 @@ func (l *loop) abandon() {
 	l.removeFinished()
 }
 
-// dropJob drops the batches of a job on shutdown. The caller holds mu.
+// dropJob drops the batches of a job because of a shutdown. The caller holds mu.
 func (l *loop) dropJob(j *job) {
 	left := j.todo
 	if j.parts != nil {
@@ -305,7 +306,7 @@ func (l *loop) dropJob(j *job) {
 	j.todo, j.parts = nil, nil
 }
 
-// dropOnShutdown drops a batch, unless it is in the spool. The caller holds mu.
+// dropOnShutdown drops a batch unless the batch is in the spool. The caller holds mu.
 func (l *loop) dropOnShutdown(b *batch) {
 	if l.spool == nil {
 		l.end(b, b.lost(Shutdown))

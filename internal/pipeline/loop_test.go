@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// While the client is closed and the disk is slow, the loop sleeps.
+// After Close, the loop sleeps while a call is still being written to a slow disk.
 func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	p := newTestPipeline(t, Config{})
 	writing, release := make(chan struct{}), make(chan struct{})
@@ -42,7 +42,7 @@ func (deaf) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
 }
 
-// A transport that was abandoned may still read its batch.
+// The buffer of an abandoned batch is not reused, because the transport may still read it.
 func TestAbandonedBatchIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startTestPipeline(t, Config{}, deaf{})
@@ -53,11 +53,12 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, left)
 		require.Empty(t, p.buffers.free)
-		time.Sleep(time.Hour) // the transport's goroutine ends
+		time.Sleep(time.Hour) // the transport's goroutine returns after an hour
 	})
 }
 
-// Retry-After also delays other senders while the loop is busy, for example with compression.
+// Retry-After delays other senders immediately, even if the loop is busy, for example with
+// compression.
 func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	p := newTestPipeline(t, Config{})
 	for range 2 * p.FlushAt {
@@ -73,7 +74,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.False(t, len(p.outbox.ready.batches) == 0)
 }
 
-// mu is unlocked while the halves of a batch are compressed, which takes milliseconds.
+// The pipeline unlocks mu while it compresses the halves of a batch, which takes milliseconds.
 func TestSplitUnlocks(t *testing.T) {
 	l := &loop{Pipeline: newTestPipeline(t, Config{Gzip: true})}
 	for range l.FlushAt {
@@ -82,9 +83,9 @@ func TestSplitUnlocks(t *testing.T) {
 	l.compressOne()
 	b := l.outbox.ready.pop()
 	require.NotNil(t, b.zip)
-	<-l.wake // the batch woke the loop
+	<-l.wake // the accepted batch has woken the loop
 	l.mu.Lock()
-	l.work = true // unlocking wakes the loop
+	l.work = true // makes unlock wake the loop
 	first, second, ok := l.split(b)
 	require.True(t, ok)
 	require.Len(t, l.wake, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// add accepts a call without a spool.
+// add accepts a call when there is no spool.
 func (p *Pipeline) add(ctx context.Context, c *Call) error {
 	encoded := c.Encoded()
 	p.lock()
@@ -22,7 +22,7 @@ func (p *Pipeline) add(ctx context.Context, c *Call) error {
 		case p.place(c.CallID, encoded, 0, now):
 			return nil
 		case p.open.calls > 0:
-			p.seal(now) // send the batch that uses the memory
+			p.seal(now) // the open batch uses memory, so send it
 		case p.WhenFull == DropOldest && p.dropOldest():
 		case p.WhenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
@@ -35,8 +35,8 @@ func (p *Pipeline) add(ctx context.Context, c *Call) error {
 	return ErrClosed
 }
 
-// lock locks mu. It tries several times first, because mu is usually held only for a copy,
-// and suspending a goroutine takes longer.
+// lock locks mu. It first tries several times without blocking. mu is usually held only for the
+// time of a copy, which is shorter than suspending a goroutine.
 func (e *intake) lock() {
 	for range 32 {
 		if e.mu.TryLock() {
@@ -46,8 +46,8 @@ func (e *intake) lock() {
 	e.mu.Lock()
 }
 
-// appendToOpen appends a call to the open batch if nothing else is necessary. Seq is the
-// same as in place. The caller holds mu.
+// appendToOpen appends a call to the open batch. It reports false if the call needs anything
+// else, such as a new batch. For seq, see place. The caller holds mu.
 func (p *Pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 	b := &p.open
 	if b.calls == 0 || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
@@ -57,8 +57,8 @@ func (p *Pipeline) appendToOpen(encoded []byte, seq uint64) bool {
 	return true
 }
 
-// place appends a call to the open batch, or to a new one. It reports false if the budget
-// has no room. Seq is the number of a call in the spool, or 0. The caller holds mu.
+// place appends a call to the open batch or to a new batch. It reports false if there is not
+// enough memory. seq is the number of the call in the spool, or 0. The caller holds mu.
 func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) bool {
 	if p.open.calls > 0 && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
@@ -80,9 +80,9 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 	if fresh && !p.fits(cost+mayTake(buf, size)) {
 		p.buffers.put(buf)
 		if p.WhenFull == Block && p.budget.used > 0 {
-			return false // wait for a batch of the usual size
+			return false // wait until a batch of the usual size fits
 		}
-		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
+		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // try the smallest buffer
 	}
 	if !p.fits(cost + mayTake(buf, size)) {
 		return false
@@ -108,19 +108,20 @@ func (p *Pipeline) place(id CallID, encoded []byte, seq uint64, now time.Time) b
 	return true
 }
 
-// bufferSize returns the capacity that buf needs to append a call of n bytes and to seal
-// the batch.
+// bufferSize returns the capacity that buf needs for a call of n bytes and for sealing the
+// batch.
 func (p *Pipeline) bufferSize(buf []byte, n int) int {
 	need := len(buf) + len(",") + n + p.envelope()
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case cap(buf) < p.buffers.usual: // the batch will probably reach the same size
+	case cap(buf) < p.buffers.usual: // reserve the usual size, because the batch will probably reach it
 		need = max(need, p.buffers.usual+p.buffers.usual/8, minBuffer)
 	default:
 		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
-	// fits has checked MaxBatchBytes. The comma counts also for the first call.
+	// The result is at most MaxBatchBytes, because fits has checked the batch size. need
+	// counts a comma even for the first call.
 	return min(need, MaxBatchBytes+len(","))
 }
 
@@ -135,7 +136,7 @@ func (p *Pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 	}
 }
 
-// seal completes the open batch and queues it. The caller holds mu.
+// seal completes the open batch and adds it to the queue. The caller holds mu.
 func (p *Pipeline) seal(now time.Time) {
 	b := new(batch)
 	*b, p.open = p.open, batch{}
@@ -154,13 +155,13 @@ func (p *Pipeline) seal(now time.Time) {
 	}
 	p.outbox.ready.push(b)
 	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && slack > len(b.buf)/4 {
-		p.shrink(b) // its memory is in use until it is sent
+		p.shrink(b) // the batch may stay in memory for a long time
 	}
 	p.work = p.work || !p.outbox.busy
 }
 
-// fits reports whether the budget has room for n bytes. It drops free buffers to make room.
-// The caller holds mu.
+// fits reports whether the memory budget has room for n bytes. If necessary, it drops free
+// buffers. The caller holds mu.
 func (p *Pipeline) fits(n int64) bool {
 	short := p.budget.used + n + int64(p.buffers.size) - p.budget.max
 	if short > int64(p.buffers.size) {
@@ -170,7 +171,7 @@ func (p *Pipeline) fits(n int64) bool {
 	return true
 }
 
-// shrink moves a sealed batch to a buffer of the exact size.
+// shrink copies a sealed batch to a buffer of the exact size.
 func (p *Pipeline) shrink(b *batch) {
 	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
 	p.setCharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
@@ -178,7 +179,7 @@ func (p *Pipeline) shrink(b *batch) {
 	b.buf = exact
 }
 
-// reclaim keeps the buffer of a batch for another batch, unless a transport may read it.
+// reclaim adds the buffer of a batch to the free buffers, unless a transport may still read it.
 func (p *Pipeline) reclaim(b *batch) {
 	if !b.inUse {
 		p.buffers.put(b.buf)
@@ -186,8 +187,8 @@ func (p *Pipeline) reclaim(b *batch) {
 	b.buf, b.zip = nil, nil
 }
 
-// dropOldest drops the oldest batch that is not being sent. It reports false if there is
-// none. The caller holds mu.
+// dropOldest drops the oldest batch that is not being sent. It reports false if there is no
+// such batch. The caller holds mu.
 func (p *Pipeline) dropOldest() bool {
 	b := p.outbox.oldest()
 	if b == nil {
@@ -197,8 +198,8 @@ func (p *Pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom waits until there may be room, the client is closed, ctx ends, or late fires.
-// The caller holds mu, which is unlocked during the wait.
+// waitForRoom waits until there may be room, the client is closed, ctx is done, or late fires.
+// The caller holds mu. waitForRoom unlocks it during the wait.
 func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
@@ -213,8 +214,8 @@ func (p *Pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	}
 }
 
-// end counts the calls of a batch as delivered if why is nil, and otherwise as dropped. It
-// releases the memory and dispatches the result. The caller holds mu.
+// end records the result of a batch: delivered if why is nil, and dropped otherwise. It
+// releases the memory of the batch and dispatches the result. The caller holds mu.
 func (p *Pipeline) end(b *batch, why *Drop) {
 	n := int64(b.calls)
 	if why == nil {
@@ -243,12 +244,12 @@ func (p *Pipeline) accepted() int64 {
 	return p.stats.Accepted + int64(p.open.calls)
 }
 
-// pending returns the number of accepted calls that have not ended. The caller holds mu.
+// pending returns the number of accepted calls that have not finished. The caller holds mu.
 func (p *Pipeline) pending() int64 {
 	return p.accepted() - p.stats.Delivered - p.stats.Dropped.total()
 }
 
-// Stats returns the counts of the pipeline.
+// Stats returns the pipeline's counts.
 func (p *Pipeline) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

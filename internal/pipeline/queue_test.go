@@ -19,12 +19,12 @@ func TestSealTimer(t *testing.T) {
 	timer.lastSeal = at(after)
 	require.True(t, timer.watching.IsZero())
 
-	// The interval starts with the last batch.
+	// The interval starts when the previous batch is sealed.
 	require.True(t, timer.opened(at(after+time.Second), after))
 	require.Equal(t, at(2*after), timer.due)
 
-	// A full batch is sealed early. The loop checks the next batch when the time of the first
-	// one ends.
+	// A full batch is sealed early. The loop still wakes at the time that was set for this batch,
+	// and then checks the next batch.
 	timer.lastSeal = at(7 * time.Second)
 	require.False(t, timer.opened(at(8*time.Second), after), "the loop watches already")
 	require.False(t, timer.expired(at(2*after), true))
@@ -33,7 +33,7 @@ func TestSealTimer(t *testing.T) {
 	require.False(t, timer.expired(at(12*time.Second), false), "there is no batch")
 	require.True(t, timer.watching.IsZero())
 
-	// After a long pause, the interval starts with the call.
+	// After a long pause, the interval starts at the time of the call.
 	require.True(t, timer.opened(at(time.Hour), after))
 	require.Equal(t, at(time.Hour+after), timer.due)
 }

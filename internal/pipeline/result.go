@@ -11,19 +11,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// result is the end of a batch, for the callback and the log, or an entry for the log.
+// result reports the outcome of a batch to the callback and the log, or contains a log entry.
 type result struct {
-	batch *batch // empty for an entry
-	why   *Drop  // nil after delivery
-	entry *entry // nil for a batch
+	batch *batch // an empty batch if entry is set
+	why   *Drop  // nil if the batch was delivered
+	entry *entry // nil if this is the result of a batch
 }
 
-// dispatcher passes results to the callback and to the log, one at a time and in order. It
-// runs a goroutine only while there are results. So the caller's code does not block the loop.
+// dispatcher passes results to the callback and the log, one at a time and in order. It has its
+// own goroutine, so that the caller's code does not block the loop. The goroutine runs only
+// while there are results.
 type dispatcher struct {
 	log      *logger
 	callback func(CallID, *Drop) // may be nil
-	release  func(*batch)        // called without mu after a result has been delivered
+	release  func(*batch)        // called without mu when a result has been delivered
 
 	goroutine sync.WaitGroup // waits for run
 
@@ -43,30 +44,31 @@ func (d *dispatcher) dispatch(r result) {
 	}
 }
 
-// note queues an entry for the log, whose writer may be the caller's code.
+// note queues a log entry. The dispatcher's goroutine writes the log, because the log's writer may
+// be the caller's code.
 func (d *dispatcher) note(e entry) {
 	if d.log.wants(e) {
 		d.dispatch(result{batch: &batch{}, entry: &e})
 	}
 }
 
-// wait waits until all results are delivered. The caller does not dispatch more.
+// wait waits until all results are delivered. The caller must not dispatch more results.
 func (d *dispatcher) wait() { d.goroutine.Wait() }
 
-// run delivers results until there are no more.
+// run delivers results until the queue is empty.
 func (d *dispatcher) run() {
 	for {
 		for _, r := range d.take() {
 			d.deliver(r)
 			d.release(r.batch)
 		}
-		if d.ends() {
+		if d.stopIfEmpty() {
 			return
 		}
 	}
 }
 
-// take removes and returns the queued results.
+// take removes and returns all queued results.
 func (d *dispatcher) take() []result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,15 +77,15 @@ func (d *dispatcher) take() []result {
 	return results
 }
 
-// ends reports whether the queue is empty, which ends run.
-func (d *dispatcher) ends() bool {
+// stopIfEmpty reports whether the queue is empty. If so, it marks the goroutine as stopped.
+func (d *dispatcher) stopIfEmpty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running = len(d.results) > 0
 	return !d.running
 }
 
-// deliver delivers a result.
+// deliver passes a result to the callback and the log.
 func (d *dispatcher) deliver(r result) {
 	if r.entry != nil {
 		d.log.log(context.Background(), *r.entry)
@@ -99,7 +101,7 @@ func (d *dispatcher) deliver(r result) {
 	}
 }
 
-// call invokes the callback, and logs a panic in it.
+// call calls the callback and recovers a panic in it. The panic is logged.
 func (d *dispatcher) call(ended CallID, why *Drop) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -114,7 +116,7 @@ func (d *dispatcher) call(ended CallID, why *Drop) {
 	d.callback(ended, why)
 }
 
-// lost returns the entry for dropped calls.
+// lost returns the log entry for dropped calls.
 func lost(calls int, why *Drop) entry {
 	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
 	if why.Status != 0 {
@@ -126,8 +128,8 @@ func lost(calls int, why *Drop) entry {
 	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", CountCalls(int64(calls)), why)}
 }
 
-// refusal returns the entry for a refused batch, before parts of it are sent. A log.Logger
-// receives only lost calls.
+// refusal returns the log entry for a refused batch, before its parts are sent. It is only for
+// Config.Slog, because Config.Logger receives only lost calls.
 func refusal(b *batch) entry {
 	return entry{
 		level: slog.LevelWarn, message: "batch refused",
@@ -135,18 +137,18 @@ func refusal(b *batch) entry {
 	}
 }
 
-// outage tracks whether the log has reported that the collector accepts no calls.
+// outage tracks whether the log has reported an outage of the collector.
 type outage struct {
-	reported bool      // the last entry reported an outage
-	since    time.Time // time of the last reported outage
+	reported bool      // an outage was reported, and its end was not
+	since    time.Time // the time of the last report of an outage
 }
 
-// outageEvery is the minimum time between two reported outages, so that a collector that
-// fails occasionally does not fill the log.
+// outageEvery is the minimum time between reports of outages. Without it, a collector that
+// fails occasionally would fill the log.
 const outageEvery = time.Minute
 
-// changes reports whether the response to an attempt starts an outage, or ends the reported
-// one.
+// changes reports whether an attempt with this verdict starts an outage, or ends an outage that
+// was reported.
 func (u *outage) changes(verdict retry.Verdict, now time.Time) bool {
 	failed := verdict == retry.Again
 	if failed == u.reported || !failed && verdict != retry.Delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
@@ -159,7 +161,7 @@ func (u *outage) changes(verdict retry.Verdict, now time.Time) bool {
 	return true
 }
 
-// entry returns the log entry for an attempt that changes u.
+// entry returns the log entry for the start or end of an outage.
 func (u *outage) entry(status int, err error) entry {
 	if !u.reported {
 		return entry{level: slog.LevelInfo, message: "collector is taking calls again"}

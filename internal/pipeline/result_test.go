@@ -43,7 +43,8 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 	})
 }
 
-// A callback may dispatch results. No result is lost when the goroutine ends.
+// A callback may dispatch results. No result is lost, even if the dispatcher's goroutine is about to
+// exit.
 func TestDispatcherConcurrentSafe(t *testing.T) {
 	var got int
 	d := &dispatcher{log: newLogger(nil, nil, false, "key"), release: func(*batch) {}, callback: func(CallID, *Drop) { got++ }}

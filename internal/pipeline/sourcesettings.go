@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxSettings limits the size of the settings of a source, in bytes.
+	// maxSettings is the maximum size of a source's settings in bytes.
 	maxSettings = 4 << 20
 	// settingsWait limits how long the first batch waits for the settings.
 	settingsWait = 2 * time.Second
 )
 
 // readSettings reads the settings of the source and updates the policy. It retries like a
-// batch, until ctx ends. The first response, or failure, opens the gate for batches.
+// batch, until ctx is done. After the first response or failure, batches can be sent.
 func (p *Pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
 	for open := p.openGate; ; open = func() {} {
@@ -60,17 +60,17 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 	}
 }
 
-// openGate ends the wait of the first batch for the settings.
+// openGate lets the first batch be sent.
 func (p *Pipeline) openGate() {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.stats.Attempts == 0 { // otherwise a collector may have closed it
+	if p.stats.Attempts == 0 { // after an attempt, the collector may have closed the gate
 		p.outbox.gate = time.Time{}
 		p.work = true
 	}
 }
 
-// getSettings requests the settings once, and returns the changed policy.
+// getSettings requests the settings once. It returns the new policy.
 func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
 	defer func() {
 		if r := recover(); r != nil {

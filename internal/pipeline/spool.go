@@ -14,23 +14,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// A record of the spool must have room for the largest call.
+// The compiler checks that a spool record has room for the largest call.
 const _ = uint(spool.MaxBody - MaxCallBytes)
 
 const (
-	// memoryWait is how long a call under Block waits for memory before new calls are kept
-	// only on the disk. A fast collector frees memory within milliseconds, and waiting for
-	// that is cheaper than reading calls back.
+	// memoryWait limits how long a call under Block waits for memory. After that, new calls
+	// are kept only on the disk. A fast collector frees memory within milliseconds, and
+	// waiting for that is cheaper than reading calls back.
 	memoryWait = 250 * time.Millisecond
-	// rereadEvery is the pause after a segment could not be read.
+	// rereadEvery is the pause before a segment that could not be read is read again.
 	rereadEvery = time.Second
-	// placeAtOnce is the number of calls that are added to batches while the mutex is held.
+	// placeAtOnce is the maximum number of calls added to batches while the mutex is held.
 	placeAtOnce = 128
-	// maxRefill limits the memory for calls that are read back.
+	// maxRefill limits the memory that calls use when they are read back.
 	maxRefill = 4 << 20
 )
 
-// openSpool opens the spool, and counts the calls of previous processes.
+// openSpool opens the spool and counts the calls of previous processes in it.
 func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
 		Pipeline: p,
@@ -68,7 +68,7 @@ func (p *Pipeline) openSpool() error {
 	return nil
 }
 
-// spoolError returns the error of a call that cannot be written. It shortens long paths.
+// spoolError returns the error for a call that cannot be written. It shortens a long path.
 func spoolError(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) && len(path.Path) > wire.MaxRepeated {
 		err = &clippedError{fmt.Sprintf("%s %s: %v", path.Op, wire.Clip(path.Path, wire.MaxRepeated), path.Err), err}
@@ -76,7 +76,7 @@ func spoolError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSpool, err)
 }
 
-// logFound logs the contents of the directory. The caller holds mu.
+// logFound logs problems that were found when the spool was opened. The caller holds mu.
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
 	if n := found.Foreign; n > 0 {
@@ -94,21 +94,21 @@ func (w *spoolWorker) logFound(found spool.Recovered) {
 	}
 }
 
-// note logs an entry about the spool, with a message for Config.Slog and a line for
+// note logs an entry about the spool. message and attrs are for Config.Slog, and line is for
 // Config.Logger.
 func (w *spoolWorker) note(level slog.Level, message, line string, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.String("dir", w.Spool))
 	w.results.note(entry{level, message, attrs, "spool: " + line})
 }
 
-// sourceOf identifies a source without revealing the write key.
+// sourceOf returns an identifier of the source that does not reveal the write key.
 func sourceOf(writeKey string) (id [8]byte) {
 	sum := sha256.Sum256([]byte(writeKey))
 	copy(id[:], sum[:])
 	return id
 }
 
-// add accepts a call after it is written.
+// add writes a call to the spool and accepts it.
 func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 	now := c.clock.now()
 	if w.WhenFull == Block {
@@ -130,8 +130,8 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 	}
 }
 
-// awaitMemory waits up to memoryWait for memory for a call of n bytes. If a call waits too
-// long, no call waits until all calls are read back.
+// awaitMemory waits up to memoryWait for memory for a call of n bytes. After a wait without
+// success, no call waits for memory until all calls have been read back.
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	if !w.memoryLow.Load() {
 		return
@@ -144,7 +144,7 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 			return
 		}
 		if w.open.calls > 0 && w.sealedBytes() <= enough {
-			w.seal(now) // send the batch that uses the memory
+			w.seal(now) // the open batch uses memory, so send it
 		}
 		late := time.NewTimer(memoryWait)
 		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
@@ -154,7 +154,7 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	}
 }
 
-// awaitRoom waits for room for r on the disk, or makes room, depending on Config.WhenFull.
+// awaitRoom waits for disk space for r, or makes room, depending on Config.WhenFull.
 func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 	w.mu.Lock()
 	defer w.unlock()
@@ -179,7 +179,7 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 }
 
 // discardOldest drops the oldest segment that is only on the disk. It reports false if there
-// is none. The caller holds mu.
+// is no such segment. The caller holds mu.
 func (w *spoolWorker) discardOldest() bool {
 	first, n, ok := w.disk.Discard()
 	if ok {
@@ -189,7 +189,7 @@ func (w *spoolWorker) discardOldest() bool {
 	return ok
 }
 
-// appended accepts written calls.
+// appended accepts calls that have been written. The spool calls it before Append returns.
 func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -199,8 +199,8 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.noteMemory()
 }
 
-// count counts a written call, and adds it to a batch unless calls are kept only on the
-// disk. The caller holds mu.
+// count counts a written call. It also adds the call to a batch, unless calls are kept only on
+// the disk. The caller holds mu.
 func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
@@ -211,21 +211,21 @@ func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 		return
 	}
 	if w.open.calls > 0 {
-		w.seal(now) // send the batch that uses the memory
+		w.seal(now) // the open batch uses memory, so send it
 	}
 	w.state = diskOnly
 	w.next = w.seq
 	w.disk.ReadFrom(r)
 }
 
-// freed wakes calls that wait for room on the disk.
+// freed wakes calls that wait for disk space.
 func (w *spoolWorker) freed() {
 	w.mu.Lock()
 	defer w.unlock()
 	w.budget.wakeWaiting()
 }
 
-// discarded passes calls that discardOldest dropped to the callback.
+// discarded reports calls to the callback as dropped. discardOldest has discarded these calls.
 func (w *spoolWorker) discarded(bodies [][]byte) {
 	lost := &batch{calls: len(bodies)}
 	if w.Callback != nil {
@@ -238,7 +238,7 @@ func (w *spoolWorker) discarded(bodies [][]byte) {
 	w.results.dispatch(result{batch: lost, why: &Drop{Reason: Overflow}})
 }
 
-// warn logs a failure that is not the error of a call.
+// warn logs a failure that no method of the spool returns.
 func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	level, message := slog.LevelWarn, ""
 	switch problem {
@@ -257,17 +257,17 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	}
 }
 
-// readID returns the CallID of an encoded call.
+// readID decodes the CallID of an encoded call.
 func readID(encoded []byte) CallID {
 	var id struct{ MessageId, Type string }
-	_ = json.Unmarshal(encoded, &id) // the client wrote it
+	_ = json.Unmarshal(encoded, &id) // cannot fail, because the client has encoded the call
 	return CallID{ID: id.MessageId, Kind: id.Type}
 }
 
 // run is the worker goroutine. It reads back calls that are only on the disk.
 func (w *spoolWorker) run() {
 	defer close(w.done)
-	var again <-chan time.Time // nil unless a segment could not be read
+	var again <-chan time.Time // nil, unless a segment could not be read
 	for {
 		select {
 		case <-w.wake:
@@ -285,8 +285,8 @@ func (w *spoolWorker) run() {
 	}
 }
 
-// readBack adds calls that are only on the disk to batches, as long as there is memory. It
-// reports false if a segment cannot be read at the moment.
+// readBack adds calls that are only on the disk to batches while there is memory. It reports
+// false if a segment cannot be read at the moment.
 func (w *spoolWorker) readBack() bool {
 	for w.wantsPage() {
 		if w.placed == w.page.Len() {
@@ -303,7 +303,7 @@ func (w *spoolWorker) readBack() bool {
 	return true
 }
 
-// wantsPage reports whether there are calls to read back, and memory for them.
+// wantsPage reports whether there are calls to read back and memory for them.
 func (w *spoolWorker) wantsPage() bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -320,19 +320,19 @@ func (w *spoolWorker) wantsPage() bool {
 	return true
 }
 
-// caughtUp ends diskOnly. The caller holds mu.
+// caughtUp leaves the state diskOnly. The caller holds mu.
 func (w *spoolWorker) caughtUp() {
 	w.state = inMemory
 	w.page, w.placed = spool.Page{}, 0
 	w.disk.ReadFrom(nil)
 	if w.open.calls > 0 && len(w.flushes.waiting) > 0 {
-		w.seal(time.Now()) // a waiting flush would have sealed it
+		w.seal(time.Now()) // a flush that started in diskOnly could not seal this batch
 	}
-	w.work = true // the loop may wait for this
+	w.work = true // the loop may be waiting for this state
 }
 
-// openPage counts the lost calls of the page, and reads the IDs of the others if there is a
-// callback.
+// openPage counts the lost calls of the page. If there is a callback, it also reads the IDs of
+// the other calls.
 func (w *spoolWorker) openPage() {
 	p := &w.page
 	w.placed, w.ids = 0, w.ids[:0]
@@ -357,14 +357,15 @@ func (w *spoolWorker) openPage() {
 	w.advance()
 }
 
-// advance moves next past the page if all its calls are in batches. The caller holds mu.
+// advance sets next to the end of the page if all calls of the page are in batches. The caller
+// holds mu.
 func (w *spoolWorker) advance() {
 	if w.placed == w.page.Len() {
 		w.next = uint64(w.page.Next)
 	}
 }
 
-// placePage adds calls of the page to batches. It reports false if there is no memory.
+// placePage adds calls of the page to batches. It reports false if there is not enough memory.
 func (w *spoolWorker) placePage(now time.Time) bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -386,13 +387,12 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	return true
 }
 
-// finished reports whether the loop can end without waiting for the spool. The caller holds
-// mu.
+// finished reports whether the loop can exit without waiting for the spool. The caller holds mu.
 func (w *spoolWorker) finished(aborted bool) bool {
 	return !w.disk.Busy() && (w.state != diskOnly || aborted)
 }
 
-// close ends the worker and closes the log. The caller makes no more calls.
+// close stops the worker and closes the spool. No call may be added afterwards.
 func (w *spoolWorker) close() {
 	close(w.stop)
 	<-w.done

@@ -14,10 +14,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// backlogEnv sets the size of the backlog in TestSpoolBacklog in MB; the default is 64.
+// backlogEnv is an environment variable with the size of the backlog in MB. The default is 64.
 const backlogEnv = "ANALYTICS_TEST_BACKLOG_MB"
 
-// Opening a backlog does not read it, and sending it uses bounded memory.
+// Opening a spool with a backlog does not read the backlog. Sending the backlog uses a limited amount
+// of memory.
 func TestSpoolBacklog(t *testing.T) {
 	megabytes := 64
 	if s := os.Getenv(backlogEnv); s != "" {
@@ -51,16 +52,16 @@ func TestSpoolBacklog(t *testing.T) {
 	s := p.Stats()
 	require.Equal(t, int64(calls), s.Delivered)
 	require.Equal(t, int64(calls), s.Accepted)
-	const segment = 8 << 20 // the maximum
-	// A segment, the next page, buffers, and memory that is released while the heap is
-	// measured, which takes long on a busy machine.
+	const segment = 8 << 20 // the maximum size of a segment
+	// The limit includes a segment, the next page, and buffers. It also includes memory that
+	// is released while the test measures the heap, which takes long on a busy machine.
 	require.LessOrEqual(t, peak, int64(segment+segment/8+maxRefill+(p.MaxInFlight+2)*MaxBatchBytes+32<<20))
 	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
 	require.NoError(t, err)
 	require.Empty(t, files)
 }
 
-// backlog fills a spool with size bytes of calls, and returns their number.
+// backlog fills a spool with the given number of bytes of calls. It returns the number of calls.
 func backlog(t *testing.T, dir string, size int64) (calls int) {
 	disk, _, err := spool.Open(dir, spool.Options{MaxBytes: 1 << 40, Source: sourceOf("key")})
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newTestWorker returns a spool worker whose goroutine and pipeline do not run. It has the budget
-// of a client with MaxBytes.
+// newTestWorker returns a spool worker that is not started, with the memory budget of a client with
+// the given MaxBytes.
 func newTestWorker(t *testing.T, dir string, maxBytes int64) *spoolWorker {
 	t.Helper()
 	p := newTestPipeline(t, Config{Spool: dir, MaxBytes: maxBytes, FlushAt: 10})
@@ -27,7 +27,7 @@ func (w *spoolWorker) appendCall(t *testing.T, body string) {
 	require.NoError(t, accept(w.Pipeline, body))
 }
 
-// sendAll ends all batches, and returns the number of their calls.
+// sendAll marks all batches as delivered and returns the number of their calls.
 func (w *spoolWorker) sendAll() (calls int) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -46,7 +46,7 @@ func (w *spoolWorker) finish() {
 	w.disk.Close()
 }
 
-// The states of the worker during an outage of the collector, and after it.
+// This test covers the states of the worker during and after an outage of the collector.
 func TestSpoolStates(t *testing.T) {
 	w := newTestWorker(t, t.TempDir(), 128<<10)
 	defer w.finish()
@@ -85,8 +85,8 @@ func TestSpoolStates(t *testing.T) {
 	require.Equal(t, 1, w.sendAll())
 }
 
-// A worker that finds calls starts to read them back.
-func TestSpoolWorkerReadsWhatItFinds(t *testing.T) {
+// A worker that finds calls in the spool starts to read them back.
+func TestSpoolWorkerReadsRecoveredCalls(t *testing.T) {
 	dir := t.TempDir()
 	first := newTestWorker(t, dir, 128<<10)
 	for i := range 30 {
@@ -102,7 +102,7 @@ func TestSpoolWorkerReadsWhatItFinds(t *testing.T) {
 	require.Equal(t, 30, second.sendAll())
 }
 
-// A segment that cannot be read is retried each second, and is lost after ten attempts.
+// The worker tries once per second to read a segment. After ten attempts, the segment is lost.
 func TestSpoolWorkerRetriesReads(t *testing.T) {
 	dir := t.TempDir()
 	first := newTestWorker(t, dir, 128<<10)
@@ -114,7 +114,7 @@ func TestSpoolWorkerRetriesReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorker(t, dir, 128<<10)
 		require.NoError(t, os.Remove(files[0]))
-		require.NoError(t, os.Mkdir(files[0], 0o700)) // not a regular file
+		require.NoError(t, os.Mkdir(files[0], 0o700)) // a directory instead of a regular file
 		go w.run()
 		time.Sleep(8500 * time.Millisecond)
 		require.Zero(t, w.Stats().Dropped.total())
@@ -127,7 +127,7 @@ func TestSpoolWorkerRetriesReads(t *testing.T) {
 	})
 }
 
-// answering is a transport that responds to each request with a status.
+// answering is a transport that responds to each request with the same status.
 type answering int
 
 func (status answering) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -135,7 +135,7 @@ func (status answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: int(status), Body: http.NoBody, Request: r}, err
 }
 
-// Another program may have written records to the spool that are not calls.
+// Records that another program has written to the spool may not be calls. They are dropped.
 func TestRecordsThatAreNotCallsAreDropped(t *testing.T) {
 	for name, records := range map[string][]string{
 		"no JSON":       {"a", "b", "c"},

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// Transport sends requests. The senders implement the timeout, without a goroutine for each
-// request.
+// Transport sends requests. It does not implement the timeout: the senders do, without a
+// goroutine for each request.
 type Transport struct {
-	client *http.Client    // a copy of the caller's
-	own    *http.Transport // nil if the transport is the caller's
+	client *http.Client    // a copy of the caller's http.Client
+	own    *http.Transport // nil if the caller provides the transport
 
-	// direct sends requests with own instead of client, which would follow redirects and
-	// copy the header and the URL.
+	// direct is set if requests are sent with own instead of client. An http.Client would
+	// follow redirects, and copy the header and the URL.
 	direct bool
 }
 
 // NewTransport returns a Transport that uses a copy of the given client, with at most conns
-// idle connections. Wrap may be nil; otherwise it replaces the client's transport.
+// idle connections. If wrap is not nil, it replaces the transport of the copy.
 func NewTransport(given http.Client, conns int, wrap func(http.RoundTripper) http.RoundTripper) (Transport, error) {
 	t := Transport{client: &given, own: ownTransport(given, conns)}
 	given.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -44,7 +44,7 @@ func NewTransport(given http.Client, conns int, wrap func(http.RoundTripper) htt
 	return t, err
 }
 
-// wrapTransport calls wrap, and returns a panic as an error.
+// wrapTransport calls wrap. It returns a panic in wrap as an error.
 func wrapTransport(base http.RoundTripper, wrap func(http.RoundTripper) http.RoundTripper) (wrapped http.RoundTripper, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -57,24 +57,25 @@ func wrapTransport(base http.RoundTripper, wrap func(http.RoundTripper) http.Rou
 	return wrapped, err
 }
 
-// ownTransport returns a tuned copy of http.DefaultTransport, or nil if given has a transport.
+// ownTransport returns a tuned copy of http.DefaultTransport. It returns nil if given already
+// has a transport.
 func ownTransport(given http.Client, conns int) *http.Transport {
-	// A test may replace http.DefaultTransport.
+	// The program may have replaced http.DefaultTransport.
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok || given.Transport != nil {
 		return nil
 	}
 	own := base.Clone()
 	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
-	own.DisableCompression = true  // responses are a few bytes
-	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // setting it would disable HTTP/2 and override Dial
+	own.DisableCompression = true  // responses have only a few bytes
+	own.WriteBufferSize = 64 << 10 // most requests fit into one write
+	if own.DialContext != nil {    // if it was nil, setting it would disable HTTP/2 and override Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	return own
 }
 
-// directDial wraps dial so that connections write the bytes of a batch without a copy.
+// directDial wraps dial. The connections write the body of a request without copying it.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -87,8 +88,8 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is called by net/http to write the rest of a body after its write buffer is full.
-// It writes the rest without a copy. The rest of a request has the announced length.
+// ReadFrom writes the rest of a body without copying it. net/http calls ReadFrom when its write
+// buffer is full. The rest of a request has the announced length.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(io.WriterTo); ok {

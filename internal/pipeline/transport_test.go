@@ -31,7 +31,7 @@ func TestTransportIsOurs(t *testing.T) {
 	require.False(t, got.direct)
 	require.Same(t, theirs, got.client.Transport)
 
-	// Tests may replace the default transport.
+	// The test replaces the default transport, as a program may do.
 	old := http.DefaultTransport
 	defer func() { http.DefaultTransport = old }()
 	http.DefaultTransport = http.NewFileTransport(http.FS(os.DirFS(".")))
@@ -39,7 +39,7 @@ func TestTransportIsOurs(t *testing.T) {
 	require.Nil(t, got.own)
 	require.Nil(t, got.client.Transport)
 
-	// Its Dial is used, which a DialContext would override.
+	// The client must use Dial. If it set DialContext, that would override Dial.
 	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
 	require.Nil(t, newTestTransport(t, http.Client{}, 3).own.DialContext)
 }

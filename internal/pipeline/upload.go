@@ -24,25 +24,25 @@ import (
 )
 
 const (
-	// maxResponse is the number of bytes of a response to read so that its connection can
+	// maxResponse is the maximum number of response bytes to read so that the connection can
 	// be reused. The connection of a longer response is closed.
 	maxResponse = 64 << 10
 )
 
-// sender makes one attempt after another as long as they succeed.
+// sender sends batches one after another while its attempts succeed.
 type sender struct {
 	*Pipeline
-	request *http.Request // the common parts of its requests
+	request *http.Request // the parts that all its requests share
 	timer   *time.Timer   // cancels an attempt that takes too long
-	buffer  []byte        // the buffer for responses
+	buffer  []byte        // the buffer for response bodies
 
-	// A transport may read a body after RoundTrip has returned, if the response was early
-	// or the attempt timed out. It reports the end of each reader.
+	// A transport may read a body after RoundTrip has returned, for example after a timeout.
+	// readers counts the readers of the body, and read counts those that have finished.
 	readers, read atomic.Int32
 }
 
-// send makes an attempt, and continues with queued batches as long as attempts succeed. It
-// sends the last outcome to the loop.
+// send makes an attempt. While attempts succeed, it continues with queued batches. It passes the
+// last outcome to the loop.
 func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,26 +56,26 @@ func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
 	var o outcome
 	defer func() { p.outcomes <- o }()
 	for u.body != nil {
-		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
+		o = outcome{job: j, inUse: true, err: errTransportExit} // the outcome if the transport calls runtime.Goexit
 		o = s.attempt(u)
 		o.job = j
 		u = p.proceed(&o)
 	}
 }
 
-// errTransportExit is the error of an attempt whose transport ended the goroutine, as FailNow
+// errTransportExit is the error of an attempt if the transport calls runtime.Goexit, as FailNow
 // of a test does.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
-// clippedError is err with a shorter text. The Error method of err may be the caller's code,
-// so it is called once, without a mutex.
+// clippedError is err with a shorter text. The text is computed once and without a mutex,
+// because the Error method of err may be the caller's code.
 type clippedError struct {
 	text string
 	err  error
 }
 
-// transportError returns the error of a transport. The write key is redacted before the text
-// is clipped, because part of a key would not be found.
+// transportError redacts and clips an error of the transport. It redacts the write key before it
+// clips the text. Otherwise the text could end with a part of the key, which is not redacted.
 func (p *Pipeline) transportError(err error) error {
 	request, ok := err.(*url.Error) //nolint:errorlint // the outermost has the URL
 	if !ok {
@@ -86,7 +86,7 @@ func (p *Pipeline) transportError(err error) error {
 	return &clippedError{fmt.Sprintf("%s %q: %s", request.Op, to, why), err}
 }
 
-// panicked returns the error for a panic of the transport.
+// panicked returns the error for a panic in the transport.
 func (p *Pipeline) panicked(v interface{}) error {
 	return errors.New("the HTTP transport panicked: " + wire.Clip(p.log.secrets.redact(fmt.Sprint(v)), wire.MaxRepeated))
 }
@@ -94,9 +94,9 @@ func (p *Pipeline) panicked(v interface{}) error {
 func (e *clippedError) Error() string { return e.text }
 func (e *clippedError) Unwrap() error { return e.err }
 
-// proceed ends a delivered batch, replaces it in its job with the next queued batch, and
-// returns the upload of the new batch. The upload has no body if no batch is queued, or if
-// the loop must decide. Proceed also closes the gate, because the loop may be busy while
+// proceed records the delivery of a batch and starts the next queued batch in the same job. It
+// returns the upload of the new batch. The upload has no body if no batch is queued, or if the
+// loop must handle the outcome. proceed also closes the gate, because the loop may be busy while
 // other senders continue.
 func (p *Pipeline) proceed(o *outcome) upload {
 	p.mu.Lock()
@@ -126,7 +126,7 @@ func (p *Pipeline) proceed(o *outcome) upload {
 	return b.upload(time.Now())
 }
 
-// attempt sends a body once.
+// attempt sends a request once.
 func (s *sender) attempt(u upload) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -143,7 +143,7 @@ func (s *sender) attempt(u upload) (o outcome) {
 	return o
 }
 
-// attempted returns the verbose log entry for an attempt with a batch of size bytes.
+// attempted returns the verbose log entry for an attempt to send a batch of size bytes.
 func attempted(o outcome, size int, took time.Duration) entry {
 	e := entry{
 		level: slog.LevelDebug, message: "batch delivered",
@@ -166,7 +166,7 @@ func (s *sender) post(u upload) outcome {
 		ctx = context.WithValue(ctx, idsKey{}, u.ids)
 	}
 	request := s.request.WithContext(ctx)
-	if !s.Transport.direct { // other code may change it
+	if !s.Transport.direct { // other code may change the request
 		request = s.request.Clone(ctx)
 	}
 	if u.retries > 0 {
@@ -177,7 +177,7 @@ func (s *sender) post(u upload) outcome {
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
 		s.readers.Add(1)
-		// For other types, net/http would flush before the body.
+		// With other types, net/http would flush its buffer before the body.
 		return io.NopCloser(bytes.NewReader(u.body)), nil
 	}
 	request.Body, _ = request.GetBody()
@@ -190,7 +190,7 @@ func (s *sender) post(u upload) outcome {
 	}
 	defer res.Body.Close()
 	var text []byte
-	if res.StatusCode != http.StatusSwitchingProtocols { // a read after it would not time out
+	if res.StatusCode != http.StatusSwitchingProtocols { // reading after a 101 response would not time out
 		text = s.readResponse(res)
 	}
 	policy := s.policy.Load()
@@ -204,7 +204,7 @@ func (s *sender) post(u upload) outcome {
 	}
 }
 
-// do sends a request. It returns the errors of an http.Client.
+// do sends a request. Its errors have the same format as the errors of an http.Client.
 func (s *sender) do(request *http.Request) (*http.Response, error) {
 	if !s.Transport.direct {
 		return s.Transport.client.Do(request)
@@ -219,11 +219,11 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 	return nil, &url.Error{Op: "Post", URL: request.URL.Redacted(), Err: err}
 }
 
-// readResponse reads the body of a response, up to maxResponse. It returns the start: as much
-// as fits the buffer, or more if the body may contain an error message.
+// readResponse reads the body of a response, up to maxResponse. It returns the start of the
+// body. If the body may contain an error message, it returns the whole body.
 func (s *sender) readResponse(res *http.Response) []byte {
 	n, err := io.ReadFull(res.Body, s.buffer)
-	if err != nil { // the end
+	if err != nil { // the body ends
 		return s.buffer[:n]
 	}
 	rest := io.LimitReader(res.Body, maxResponse)
@@ -236,7 +236,7 @@ func (s *sender) readResponse(res *http.Response) []byte {
 }
 
 // pause returns the pause after a failed attempt. The caller must not hold mu, because
-// Config.Backoff is the caller's code. If Backoff panics, the default applies.
+// Config.Backoff is the caller's code. If Backoff panics, pause uses the default.
 func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -251,14 +251,14 @@ func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause re
 	return p.policy.Load().Pause(tries, retryAfter)
 }
 
-// responseError returns the error of an unsuccessful response. Text is the body.
+// responseError returns the error for an unsuccessful response. text is the response body.
 func (p *Pipeline) responseError(status int, text []byte) error {
 	s := fmt.Sprintf("the collector responded with %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
 		s += " (the client does not follow redirects; set Endpoint to the URL of the collector)"
 	}
-	// The write key is redacted before the text is clipped, because part of a key would not
-	// be found.
+	// Redact the write key before clipping the text. Otherwise the text could end with a
+	// part of the key, which is not redacted.
 	said := p.log.secrets.redact(responseMessage(text))
 	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
 		said = strconv.QuoteToASCII(said)
@@ -269,8 +269,8 @@ func (p *Pipeline) responseError(status int, text []byte) error {
 	return errors.New(s)
 }
 
-// responseMessage returns the readable text of a response: the message or error of a JSON
-// object, or the whole text.
+// responseMessage returns the readable text of a response body. This is the field message or
+// error of a JSON object, or otherwise the whole text.
 func responseMessage(text []byte) string {
 	var response struct{ Message, Error interface{} }
 	if json.Unmarshal(text, &response) == nil {

@@ -2,23 +2,23 @@ package pipeline
 
 import "fmt"
 
-// Stats counts the accepted calls.
+// Stats contains the counts of a pipeline.
 type Stats struct {
-	Accepted  int64 // including Recovered
+	Accepted  int64 // accepted calls, plus Recovered
 	Delivered int64
 	Dropped   Drops
 	Pending   int64
 
 	Recovered int64 // calls that were in the spool when it was opened
 
-	Batches    int64 // batches, including halves of refused ones
-	Attempts   int64 // requests
-	Bytes      int64 // memory in use
-	SpoolBytes int64 // disk space in use
+	Batches    int64 // batches, including parts of refused batches
+	Attempts   int64 // number of attempts to send a batch
+	Bytes      int64 // bytes of memory in use
+	SpoolBytes int64 // bytes of disk space in use
 }
 
-// CallID identifies a call in its result. ID is empty without a callback. Value is nil unless
-// calls have values.
+// CallID identifies a call in its result. ID is empty if there is no callback. Value is nil if
+// calls have no values.
 type CallID struct {
 	ID, Kind string
 	Value    interface{}
@@ -39,7 +39,7 @@ func (d Drops) total() int64 {
 	return d.Refused + d.Attempts + d.Expired + d.Overflow + d.Shutdown + d.Damaged
 }
 
-// minus returns the drops since other.
+// minus returns the difference between d and an earlier count.
 func (d Drops) minus(other Drops) Drops {
 	return Drops{
 		Refused:  d.Refused - other.Refused,
@@ -68,7 +68,7 @@ func (d *Drops) add(reason Reason, calls int64) {
 	}
 }
 
-// Reason is the reason for dropping a call. The values equal those of the client's
+// Reason is the reason for dropping a call. The values are the same as in the client's
 // DropReason.
 type Reason string
 
@@ -76,7 +76,7 @@ const (
 	Refused  Reason = "refused"  // the collector refused the call permanently
 	Attempts Reason = "attempts" // all attempts failed
 	Expired  Reason = "expired"  // attempts failed for too long
-	Overflow Reason = "overflow" // newer calls needed the room
+	Overflow Reason = "overflow" // newer calls needed the memory or disk space
 	Shutdown Reason = "shutdown" // the pipeline was closed
 	Damaged  Reason = "damaged"  // the call could not be read back from the spool
 )
@@ -84,9 +84,9 @@ const (
 // Drop describes why calls were dropped.
 type Drop struct {
 	Reason   Reason
-	Attempts int   // requests with the last batch of the calls
-	Status   int   // the last HTTP status, or 0
-	Err      error // of the last attempt, or of the spool, or nil
+	Attempts int   // number of requests with the last batch of the calls
+	Status   int   // the status of the last response, or 0
+	Err      error // the error of the last attempt or of the spool, or nil
 }
 
 // String returns the reason, the number of attempts and the error.
@@ -101,10 +101,10 @@ func (d *Drop) String() string {
 	return s
 }
 
-// dropBytes is charged for a Drop in addition to the text of Err.
+// dropBytes is the memory that the budget counts for a Drop, without the text of Err.
 const dropBytes = 128
 
-// bytes returns the charge for d until its result is delivered.
+// bytes returns the memory that the budget counts for d until the result is delivered.
 func (d *Drop) bytes() int64 {
 	switch {
 	case d == nil:
@@ -117,14 +117,14 @@ func (d *Drop) bytes() int64 {
 
 // Undelivered counts the calls that a flush did not deliver.
 type Undelivered struct {
-	Dropped Drops // dropped calls that no previous flush reported
-	Pending int64 // calls that have not ended
-	Err     error // the error of the context, if it ended the wait
+	Dropped Drops // dropped calls that no previous flush has reported
+	Pending int64 // calls that have not finished
+	Err     error // the error of the context, if the context stopped the wait
 	Cause   error // the error of the latest failed attempt, or nil
-	Spooled bool  // Pending are in the spool
+	Spooled bool  // the Pending calls are in the spool
 }
 
-// CountCalls returns n and the noun, such as "2 calls".
+// CountCalls formats n with a noun, such as "1 call" or "2 calls".
 func CountCalls(n int64) string {
 	if n == 1 {
 		return "1 call"

@@ -11,8 +11,8 @@ import (
 	"github.com/segmentio/backo-go"
 )
 
-// httpConfig contains the retry settings of a source. A missing field keeps the value of the
-// policy. Times are in seconds.
+// httpConfig contains the retry settings of a source, with times in seconds. A missing field does
+// not change the policy.
 type httpConfig struct {
 	RateLimit *struct {
 		Enabled              *bool    `json:"enabled"`
@@ -33,9 +33,9 @@ type httpConfig struct {
 	} `json:"backoffConfig"`
 }
 
-// FromSettings returns p with the settings of a source, which are the JSON response of the
-// service's settings endpoint. Missing settings, and parts whose enabled is false, keep the
-// values of p. Numbers are limited to the service's range; unknown behaviors and statuses are
+// FromSettings returns a copy of p with the settings of a source. settings is the JSON response of
+// the service's settings endpoint. Missing settings, and parts in which enabled is false, do not
+// change p. Numbers are limited to the service's range. Unknown behaviors and statuses are
 // ignored. If the settings cannot be read, FromSettings returns p and an error.
 func (p Policy) FromSettings(settings []byte) (Policy, error) {
 	var s struct {
@@ -56,7 +56,7 @@ func (p Policy) FromSettings(settings []byte) (Policy, error) {
 	return p, nil
 }
 
-// apply changes p to the values of an httpConfig.
+// apply sets the fields of p to the values of an httpConfig.
 func (p *Policy) apply(c *httpConfig) {
 	if r := c.RateLimit; r != nil && (r.Enabled == nil || *r.Enabled) {
 		if r.MaxRetryCount != nil {
@@ -90,13 +90,13 @@ func (p *Policy) apply(c *httpConfig) {
 	p.override(b.StatusCodeOverrides)
 }
 
-// override changes the verdicts of statuses.
+// override changes the verdicts for single statuses.
 func (p *Policy) override(behaviors map[string]string) {
 	statuses := map[int]Verdict{}
 	maps.Copy(statuses, p.statuses)
 	for key, behavior := range behaviors {
 		status, err := strconv.Atoi(key)
-		if err != nil || status < 300 || status > 599 { // delivered batches are not sent again
+		if err != nil || status < 300 || status > 599 { // a 2xx response must not cause a retry
 			continue
 		}
 		if v, ok := verdictOf(behavior, status); ok {
@@ -106,9 +106,9 @@ func (p *Policy) override(behaviors map[string]string) {
 	p.statuses = statuses
 }
 
-// verdictOf translates a behavior, "retry" or "drop", into the verdict for a status. Status 0
-// stands for all other statuses. For 400 and 413, "drop" means to split the batch first, so that
-// its valid calls are kept.
+// verdictOf returns the verdict for a status. behavior is "retry" or "drop". Status 0 stands for all
+// statuses that are not listed. For 400 and 413, "drop" means that the batch is split first, so
+// that its valid calls are delivered.
 func verdictOf(behavior string, status int) (v Verdict, known bool) {
 	switch behavior {
 	case "retry":
@@ -124,10 +124,10 @@ func verdictOf(behavior string, status int) (v Verdict, known bool) {
 
 const day = 24 * time.Hour
 
-// count limits a number of retries to the service's range.
+// count limits the number of retries to the service's range.
 func count(n *float64) int { return int(clamp(*n, 0, 100)) }
 
-// set sets d to a number of seconds within limits, unless seconds is nil.
+// set sets d to a number of seconds between least and most. It does nothing if seconds is nil.
 func set(d *time.Duration, seconds *float64, least, most time.Duration) {
 	if seconds != nil {
 		*d = time.Duration(clamp(*seconds, least.Seconds(), most.Seconds()) * float64(time.Second))

@@ -6,12 +6,13 @@
 //
 //   - After no response, 408, 410, 429, 460, or 5xx except 501, 505 and 511, the batch is
 //     retried. The pause starts at half a second and doubles up to a minute, with jitter.
-//     Retries end [Policy.MaxBackoff] after the first failure.
-//   - A Retry-After with one of these statuses is obeyed, from a second to five minutes. The
-//     attempt does not count. [Policy.MaxRateLimit] limits this time separately.
+//     The last retry is at most [Policy.MaxBackoff] after the first failure.
+//   - If a response with one of these statuses contains Retry-After, the batch is retried
+//     after that time, from a second to five minutes. The attempt does not count.
+//     [Policy.MaxRateLimit] limits this time separately.
 //   - Each retry has the header X-Retry-Count with the number of previous attempts.
 //
 // The service can change these numbers with an httpConfig in the settings of a source. Its
-// libraries for browsers and mobile devices read it; those for servers do not. This client
-// reads it if configured.
+// libraries for browsers and mobile devices read the settings, and its server libraries do not.
+// This client reads them if configured.
 package retry

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// HeaderCount is the request header with the number of previous attempts with the same batch.
-// The first attempt does not have it.
+// HeaderCount is the request header that contains the number of previous attempts to send the same
+// batch. The first attempt does not have it.
 const HeaderCount = "X-Retry-Count"
 
 const (
 	headerRetryAfter = "Retry-After"
 	headerReset      = "X-RateLimit-Reset"
 
-	// minRetryAfter prevents clients from retrying in a busy loop.
+	// minRetryAfter limits how often a client retries if the collector requires no pause.
 	minRetryAfter = time.Second
 )
 
-// RetryAfter returns the pause that a response requires, from a second to five minutes, or 0.
-// It reads Retry-After for each status that is retried, and otherwise X-RateLimit-Reset for
-// 429.
+// RetryAfter returns the pause that a response requires, from a second to five minutes. It
+// returns 0 if the response requires no pause. For statuses that are retried, it reads
+// Retry-After. For 429 without Retry-After, it reads X-RateLimit-Reset.
 func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.Duration {
 	if p.Classify(status) != Again {
 		return 0
@@ -42,12 +42,12 @@ func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.
 	return 0
 }
 
-// tooLong is longer than any allowed pause.
+// tooLong is a pause that is longer than any allowed pause.
 const tooLong = 1000 * time.Hour
 
-// parseRetryAfter parses a Retry-After: seconds or a date. It reports false if the value is
-// missing or invalid, or if the date is in the past: with a wrong clock, each pause would end
-// immediately.
+// parseRetryAfter parses a Retry-After header, which contains seconds or a date. It reports false
+// if the value is missing or invalid, or if the date is in the past. A date in the past may be the
+// result of a wrong clock.
 func parseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if isDigits(value) {
@@ -57,16 +57,17 @@ func parseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 	return at.Sub(now), err == nil && at.After(now)
 }
 
-// Numbers in X-RateLimit-Reset from these values on are times since 1970, in seconds and in
-// milliseconds. Smaller numbers are seconds from now.
+// A number in X-RateLimit-Reset that is at least firstUnix is a Unix time in seconds. From
+// firstUnixMilli, it is a Unix time in milliseconds. A smaller number is a number of seconds
+// from now.
 const (
-	firstUnix      = 500_000_000     // in 1985; as seconds from now, 16 years
-	firstUnixMilli = 500_000_000_000 // the same day
+	firstUnix      = 500_000_000     // a time in 1985; as seconds from now, it would be 16 years
+	firstUnixMilli = 500_000_000_000 // the same time in milliseconds
 )
 
-// parseReset parses an X-RateLimit-Reset. The service's libraries for browsers read seconds from
-// now, and those for Node a time in milliseconds; others read a time in seconds. It reports
-// false if the value is missing or invalid, or if the time is in the past.
+// parseReset parses an X-RateLimit-Reset header. The service's browser libraries read it as seconds
+// from now, and the Node library as a time in milliseconds. Others read it as a time in seconds.
+// It reports false if the value is missing or invalid, or if the time is in the past.
 func parseReset(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if !isDigits(value) {
@@ -83,10 +84,10 @@ func parseReset(value string, now time.Time) (time.Duration, bool) {
 	return at.Sub(now), at.After(now)
 }
 
-// seconds parses a number of seconds. It returns tooLong for a number that is too large.
+// seconds parses a number of seconds. If the number is too large, it returns tooLong.
 func seconds(digits string) time.Duration {
 	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil { // does not fit an int32
+	if err != nil { // the number does not fit into an int32
 		return tooLong
 	}
 	return min(time.Duration(n)*time.Second, tooLong)

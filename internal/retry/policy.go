@@ -9,21 +9,21 @@ import (
 	"github.com/segmentio/backo-go"
 )
 
-// Verdict is the meaning of a response for a batch.
+// Verdict is the result of an attempt, derived from the status.
 type Verdict int
 
 const (
 	Delivered Verdict = iota
-	Again             // the same batch may be accepted later
-	Split             // the batch is refused permanently, but parts of it may be accepted
-	Refused           // the batch is refused permanently
+	Again             // the collector may accept the same batch later
+	Split             // the collector refuses the batch permanently, but may accept parts of it
+	Refused           // the collector refuses the batch permanently
 )
 
-// statusClientClosed is sent by gateways if the client closed the connection before the
-// response, often because of a timeout.
+// statusClientClosed is the status 460 of some gateways. It means that the client closed the
+// connection before the response, often because of a timeout.
 const statusClientClosed = 460
 
-// Defaults of the service's libraries for servers.
+// These are the defaults of the service's server libraries.
 const (
 	DefaultAttempts     = 10
 	DefaultMaxBackoff   = 12 * time.Hour
@@ -34,40 +34,39 @@ const (
 	defaultMaxRetryAfter = 300 * time.Second
 )
 
-// DefaultBackoff returns the pauses of the service's libraries: half a second, twice as long
-// each time, a minute at most.
+// DefaultBackoff returns the backoff of the service's libraries. The first pause is half a second,
+// and each following pause is twice as long, up to a minute.
 func DefaultBackoff() func(retries int) time.Duration {
 	return backo.NewBacko(defaultBase, 2, 0, defaultCap).Duration
 }
 
-// Policy determines when a batch is retried, and for how long. It must not be changed after
-// its first use.
+// Policy determines whether and when a batch is retried. It must not be changed after its first
+// use.
 type Policy struct {
-	// Attempts is the number of failures that count before a batch is dropped.
+	// Attempts is the number of counted failures after which a batch is dropped.
 	Attempts int
-	// Persist makes a batch start over after Attempts if the receiver has accepted no other
-	// batch in the meantime: then the batch is not the cause.
+	// Persist makes a batch start over after Attempts, if the receiver has accepted no other
+	// batch in the meantime. The receiver is then probably the cause of the failures.
 	Persist bool
-	// Backoff returns the pause before a retry. Retries is the number of previous retries
-	// that count. A negative pause counts as 0.
+	// Backoff returns the pause before a retry. retries is the number of previous retries that
+	// count. A negative pause is treated as 0.
 	Backoff func(retries int) time.Duration
-	// Exact disables the jitter, which shortens each pause by up to a quarter.
+	// Exact disables jitter. Otherwise each pause is shortened by up to a quarter.
 	Exact bool
-	// MaxBackoff limits the time between the first failure that counts and the last attempt.
+	// MaxBackoff limits the time between the first counted failure and the last attempt.
 	MaxBackoff time.Duration
-	// MaxRateLimit limits how long a receiver that accepts nothing may delay a batch.
+	// MaxRateLimit limits how long a receiver may delay a batch while it accepts no calls.
 	MaxRateLimit time.Duration
 
-	// Set only by an httpConfig.
-	statuses      map[int]Verdict // exceptions
-	others        [2]Verdict      // of other 4xx and 5xx statuses; Delivered selects the default
-	maxRetryAfter time.Duration   // 0 selects the default
-	maxRateLimits int             // number of delays before a batch is dropped; 0 means no limit
-	jitter        float64         // fraction by which a pause is longer or shorter; 0 selects the default of Exact
+	// The following fields are set only by an httpConfig.
+	statuses      map[int]Verdict // verdicts for single statuses
+	others        [2]Verdict      // verdicts for other 4xx and 5xx statuses; Delivered means the default
+	maxRetryAfter time.Duration   // 0 means the default
+	maxRateLimits int             // number of delays after which a batch is dropped; 0 means no limit
+	jitter        float64         // fraction by which a pause is lengthened or shortened; 0 means the jitter that Exact selects
 }
 
-// Classify returns the verdict of a status. Status 0 means no response, because the connection
-// failed or the attempt timed out.
+// Classify returns the verdict for a status. Status 0 means that there was no response.
 func (p *Policy) Classify(status int) Verdict {
 	if v, ok := p.statuses[status]; ok {
 		return v
@@ -92,43 +91,43 @@ func (p *Policy) Classify(status int) Verdict {
 	return Refused
 }
 
-// Tries records the attempts with a batch. The zero value is a batch that was not sent.
+// Tries records the attempts to send a batch. The zero value is a batch that has not been sent.
 type Tries struct {
-	Requests int       // number of requests with the batch
+	Requests int       // number of attempts
 	failed   *failures // nil before the first failure
 }
 
-// failures records the failed attempts with a batch.
+// failures records the failed attempts to send a batch.
 type failures struct {
-	counted int // failures that count
-	round   int // counted since the batch was first sent or started over
+	counted int // number of failures that count
+	round   int // number of failures that count since the batch was first sent or last started over
 
 	failing time.Time // time of the first failure that counts
-	limited time.Time // since when the receiver delays the batch and accepts nothing
-	limits  int       // number of delays
+	limited time.Time // time when the receiver began to delay the batch while accepting no calls
+	limits  int       // number of times the receiver has delayed the batch
 
-	takenRound, takenLimited int64 // number of calls that the receiver had accepted when round and limited started
+	takenRound, takenLimited int64 // number of calls that the receiver had accepted at the start of round and at the time limited
 }
 
-// Step is the next step for a batch after a failed attempt.
+// Step is the action after a failed attempt.
 type Step int
 
 const (
-	Wait      Step = iota // retry after a pause
-	StartOver             // retry after a pause; batches that were not sent go first
-	Exhausted             // drop the batch: all attempts failed
-	Expired               // drop the batch: attempts failed for too long
+	Wait      Step = iota // retry the batch after a pause
+	StartOver             // retry the batch after a pause, and send unsent batches first
+	Exhausted             // drop the batch, because all attempts failed
+	Expired               // drop the batch, because attempts failed for too long
 )
 
 // Pause is the pause before a retry.
 type Pause struct {
 	wait  time.Duration
-	asked bool // by the receiver
+	asked bool // the receiver required the pause
 }
 
-// Pause returns the pause after a failed attempt that t does not contain yet. RetryAfter is the
-// pause that the receiver requires, or 0. If it is 0, Pause calls Backoff, unless the batch
-// will be dropped.
+// Pause returns the pause after a failed attempt. t does not include this attempt yet. retryAfter
+// is the pause that the receiver requires, or 0. If it is 0 and the batch will not be dropped,
+// Pause calls Backoff.
 func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
 	if retryAfter > 0 {
 		return Pause{retryAfter, true}
@@ -143,8 +142,8 @@ func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
 	return Pause{wait: p.wait(f.counted)}
 }
 
-// Next adds a failed attempt to t. It returns the next step, and the pause before a retry. Taken
-// is the number of calls that the receiver has accepted in all batches.
+// Next adds a failed attempt to t. It returns the next step and the pause before it. taken is
+// the total number of calls that the receiver has accepted.
 func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, time.Duration) {
 	if t.failed == nil {
 		t.failed = &failures{}
@@ -173,7 +172,7 @@ func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, 
 	return Exhausted, 0
 }
 
-// limit adds a delay by the receiver to f.
+// limit records that the receiver has delayed the batch.
 func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now time.Time) (Step, time.Duration) {
 	if f.limits == 0 || f.takenLimited != taken {
 		f.limited, f.takenLimited = now, taken
@@ -185,10 +184,10 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 	return Wait, retryAfter
 }
 
-// wait returns the pause before the next retry. The jitter of backo has no effect once the pause
-// reaches its maximum, so wait shortens the pause by up to a quarter at random.
+// wait returns the pause before the next retry. The jitter of package backo has no effect when a
+// pause reaches the maximum. So wait applies its own jitter.
 func (p *Policy) wait(retries int) time.Duration {
-	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice as much is still a valid duration
+	d := min(max(p.Backoff(retries), 0), math.MaxInt64/4) // twice the pause must still be a valid duration, because jitter can double it
 	switch {
 	case p.jitter > 0:
 		return time.Duration(float64(d) * (1 + p.jitter*(2*rand.Float64()-1)))

@@ -16,7 +16,7 @@ func TestClassify(t *testing.T) {
 	p := &Policy{}
 	for status := 0; status <= 999; status++ {
 		if status > 0 && status < 200 {
-			continue // net/http does not return these
+			continue // net/http does not return these statuses
 		}
 		want := Refused
 		switch {
@@ -142,8 +142,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Ten attempts with the pauses of version 2 are enough for the restart of a collector.
-func TestVersion2OutlastsARestart(t *testing.T) {
+// With the pauses of version 2, ten attempts take longer than a restart of the collector.
+func TestVersion2BackoffCoversARestart(t *testing.T) {
 	p := &Policy{Backoff: backo.DefaultBacko().Duration}
 	var least time.Duration
 	for failed := 1; failed < DefaultAttempts; failed++ {
@@ -152,16 +152,16 @@ func TestVersion2OutlastsARestart(t *testing.T) {
 	require.Greater(t, least, 20*time.Second)
 }
 
-// event is a failed attempt after a pause.
+// event is a failed attempt that follows a pause.
 type event struct {
 	after      time.Duration
 	retryAfter time.Duration
-	taken      int64 // number of accepted calls before it
+	taken      int64 // number of calls accepted before the attempt
 	want       Step
 }
 
 func TestNext(t *testing.T) {
-	second := backo.NewBacko(time.Second, 1, 0, time.Second).Duration // each pause is from 0.75 to 1 s
+	second := backo.NewBacko(time.Second, 1, 0, time.Second).Duration // with jitter, each pause takes 0.75 to 1 s
 	base := Policy{Attempts: 3, Backoff: second, MaxBackoff: time.Hour, MaxRateLimit: time.Hour}
 	persist := base
 	persist.Persist = true
@@ -220,7 +220,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A batch that always fails is retried for twelve hours, finally every 60 s.
+// A batch that always fails is retried for 12 hours. The last pauses take 60 s.
 func TestTwelveHours(t *testing.T) {
 	p := &Policy{Attempts: 1 << 20, Backoff: DefaultBackoff(), MaxBackoff: DefaultMaxBackoff, MaxRateLimit: DefaultMaxRateLimit}
 	var tries Tries
@@ -292,7 +292,7 @@ func TestFromSettings(t *testing.T) {
 	}
 }
 
-// requirePolicy compares policies, and the results of their functions.
+// requirePolicy compares two policies. It compares functions by their results.
 func requirePolicy(t *testing.T, want, got Policy) {
 	for retries := range 20 {
 		require.Equal(t, want.Backoff(retries), got.Backoff(retries))
@@ -349,7 +349,8 @@ func FuzzFromSettings(f *testing.F) {
 	})
 }
 
-// A program may return the longest duration for a batch that must not be retried.
+// A program may use the longest possible duration as a pause to prevent retries. Jitter does not make
+// this pause negative.
 func TestLongestBackoffIsNeverNegative(t *testing.T) {
 	p := &Policy{Backoff: func(int) time.Duration { return math.MaxInt64 }, jitter: 1}
 	for range 1000 {

@@ -15,11 +15,11 @@ const (
 	maxOut = 1 << 20
 )
 
-// Append writes a record. When it returns, the record survives the end of the process. Now is
+// Append writes a record. When it returns nil, the record survives if the process is killed. now is
 // the current time. The error is ErrFull, ErrClosed, or the reason for a failed write.
 func (l *Log) Append(r *Record, now time.Time) error {
 	startRecord(r.Buf, kindData)
-	// A store is faster than waiting for another goroutine to store both records.
+	// Storing the record in mapped memory is faster than waiting for another goroutine.
 	if l.storing.Load() {
 		l.writeMu.Lock()
 		stored := l.storeOne(r, now)
@@ -31,10 +31,10 @@ func (l *Log) Append(r *Record, now time.Time) error {
 	return l.appendQueued(r, now)
 }
 
-// storeOne stores a record in the mapped file of the active segment. It reports false if a
-// store is not enough. The caller holds writeMu.
+// storeOne copies a record to the mapped file of the active segment. It reports false if this
+// is not possible. The caller holds writeMu.
 func (l *Log) storeOne(r *Record, now time.Time) bool {
-	if l.waiting.Add(1) > 1 { // records may be queued, and their room is reserved
+	if l.waiting.Add(1) > 1 { // space is reserved for records in the queue
 		l.mu.Lock()
 		if len(l.queue) > 0 {
 			l.writeQueue(now)
@@ -72,7 +72,7 @@ func (l *Log) fitsMapping(r *Record) bool {
 	return l.writable() && l.active.size+int64(len(r.Buf))+endsLen <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
 }
 
-// appendQueued appends a record together with other waiting records, in one write.
+// appendQueued adds a record to the queue. One write may contain several queued records.
 func (l *Log) appendQueued(r *Record, now time.Time) error {
 	l.mu.Lock()
 	switch {
@@ -86,13 +86,13 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	r.written = false
 	l.waiting.Add(1)
 	l.queue = append(l.queue, r)
-	if l.writeMu.TryLock() { // otherwise unlock mu first: writeMu is acquired before it
+	if l.writeMu.TryLock() { // if it is locked, unlock mu first, because writeMu must be acquired before mu
 		l.writeQueue(now)
 	} else {
 		l.mu.Unlock()
 		l.writeMu.Lock()
 	}
-	for !r.written { // the queue may be too long for one write
+	for !r.written { // one write may not include the whole queue
 		l.mu.Lock()
 		l.writeQueue(now)
 	}
@@ -102,8 +102,8 @@ func (l *Log) appendQueued(r *Record, now time.Time) error {
 	return err
 }
 
-// takeGroup removes records from the queue and returns them and their size in bytes. If the
-// records do not fit, it returns only one. The caller holds writeMu and mu.
+// takeGroup removes records from the queue. It returns them and their total size in bytes. If
+// the log has no room for all of them, it returns only one. The caller holds writeMu and mu.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {
@@ -119,8 +119,8 @@ func (l *Log) takeGroup() (group []*Record, size int64) {
 	return group, size
 }
 
-// writeQueue writes queued records in one write, oldest first, and passes them to
-// Options.Appended. The caller holds writeMu and mu. It unlocks mu.
+// writeQueue writes queued records, oldest first, in one write. It passes them to
+// Options.Appended. The caller holds writeMu and mu. writeQueue unlocks mu.
 func (l *Log) writeQueue(now time.Time) {
 	group, size := l.takeGroup()
 	err := ErrFull
@@ -145,7 +145,7 @@ func (l *Log) writeQueue(now time.Time) {
 	}
 }
 
-// publish sets the positions of records that were written to the active segment. The caller
+// publish sets the positions of records that have been written to the active segment. The caller
 // holds writeMu and mu.
 func (l *Log) publish(group []*Record) {
 	g := l.active
@@ -158,7 +158,7 @@ func (l *Log) publish(group []*Record) {
 }
 
 // writeGroup writes records of size bytes to the active segment or a new one. The caller
-// holds writeMu and mu, which is unlocked during I/O.
+// holds writeMu and mu. mu is unlocked during I/O.
 func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
 	if !l.fitsActive(size, len(group), 0) {
 		if err := l.roll(size, now); err != nil {
@@ -187,7 +187,7 @@ func (l *Log) isFull(size int64, records int) bool {
 }
 
 // appendGroup writes pending acknowledgements and records of size bytes to the active
-// segment. The caller holds writeMu and mu, which is unlocked during the write.
+// segment. The caller holds writeMu and mu. mu is unlocked during the write.
 func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	g := l.active
 	acks := l.takeAcks(g, size)
@@ -224,8 +224,8 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	return err
 }
 
-// writeActive writes to the active segment. If that fails, it restores or closes the file.
-// The caller holds writeMu.
+// writeActive writes to the active segment. If the write fails, writeActive removes the partial
+// data or closes the file. The caller holds writeMu.
 func (l *Log) writeActive(out []byte, now time.Time) error {
 	g := l.active
 	if now.Sub(l.checked) > checkEvery {

@@ -32,7 +32,7 @@ func fileSizes(t testing.TB, dir string) map[string]int64 {
 	return sizes
 }
 
-// sizeOf returns the total size of the files in a directory that does not change.
+// sizeOf returns the total size of the files in a directory. The directory must not change meanwhile.
 func sizeOf(t testing.TB, dir string) (total int64) {
 	t.Helper()
 	for _, size := range fileSizes(t, dir) {
@@ -41,9 +41,9 @@ func sizeOf(t testing.TB, dir string) (total int64) {
 	return total
 }
 
-// leastSize returns a lower limit of the size of a directory at one moment. It reads the directory
-// before and after the moment, and adds the lower size of each file that existed both times. File
-// names are not reused.
+// leastSize returns a lower bound for the size of a directory. It lists the directory twice, because
+// files change in the meantime. For each file in both lists, it adds the smaller size. File names
+// are not reused.
 func leastSize(t testing.TB, dir string) (total int64) {
 	t.Helper()
 	before := fileSizes(t, dir)
@@ -53,7 +53,7 @@ func leastSize(t testing.TB, dir string) (total int64) {
 	return total
 }
 
-// randomRecord returns a record with a body of 200 B to 32 KB, which is usually short.
+// randomRecord returns a record with a body of 200 B to 32 KB. Most bodies are short.
 func randomRecord(rnd *rand.Rand) *Record {
 	n := 200 + rnd.IntN(600)
 	if rnd.IntN(8) == 0 {
@@ -70,8 +70,8 @@ func recordOf(n int) *Record {
 	return r
 }
 
-// The files never exceed MaxBytes: while records are written and acknowledged in any order, and
-// after a process was killed or closed.
+// The total size of the files never exceeds MaxBytes: neither while records are written and
+// acknowledged in any order, nor after a process was killed or closed.
 func TestFilesStayWithinMaxBytes(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		for seed := range uint64(2) {
@@ -86,7 +86,7 @@ func fillWithin(t *testing.T, rnd *rand.Rand, unmapped bool) {
 	dir := t.TempDir()
 	maxBytes := int64(1<<20 + rnd.IntN(1<<16))
 	within := func() {
-		synctest.Wait() // maintain has no work
+		synctest.Wait() // wait until maintain has no more work
 		require.LessOrEqual(t, sizeOf(t, dir), maxBytes)
 	}
 	full := 0
@@ -107,7 +107,7 @@ func fillWithin(t *testing.T, rnd *rand.Rand, unmapped bool) {
 			}
 			require.ErrorIs(t, err, ErrFull)
 			full++
-			for range rnd.IntN(len(positions)) >> (2 * done) { // an order that causes many acknowledgements
+			for range rnd.IntN(len(positions)) >> (2 * done) { // this order causes many acknowledgements
 				i := rnd.IntN(len(positions))
 				l.Done(positions[i], 1)
 				positions[i] = positions[len(positions)-1]
@@ -127,8 +127,8 @@ func fillWithin(t *testing.T, rnd *rand.Rand, unmapped bool) {
 	require.Greater(t, full, 10)
 }
 
-// The files do not exceed MaxBytes while many goroutines write records, and acknowledge some of
-// them.
+// The total size of the files does not exceed MaxBytes while many goroutines write records and
+// acknowledge some of them.
 func TestFilesStayWithinMaxBytesInAStorm(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		t.Run(fmt.Sprint("unmapped ", unmapped), func(t *testing.T) {
@@ -189,7 +189,7 @@ func assertWithin(t *testing.T, dir string, maxBytes int64) bool {
 	return size <= maxBytes
 }
 
-// Records can use all but two percent of MaxBytes.
+// Records can use at least 98 percent of MaxBytes.
 func TestRoomForRecords(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		for _, maxBytes := range []int64{1 << 20, 4 << 20} {
@@ -198,11 +198,11 @@ func TestRoomForRecords(t *testing.T) {
 					l := open(t, t.TempDir(), Options{MaxBytes: maxBytes})
 					l.unmapped.Store(unmapped)
 					var room int64
-					now := time.Now() // time does not advance, so that files are mapped
+					now := time.Now() // the time is constant, so that the log maps files
 					for r := recordOf(n); l.Append(r, now) == nil; {
 						room += int64(len(r.Buf))
 					}
-					for r := recordOf(100); l.Append(r, now) == nil; { // until the next one does not fit
+					for r := recordOf(100); l.Append(r, now) == nil; { // append until the log is full
 						room += int64(len(r.Buf))
 					}
 					require.Equal(t, !unmapped, l.mapped.Load() > 0)

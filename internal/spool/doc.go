@@ -23,20 +23,20 @@
 // A record whose Append returned nil survives kill -9, because it is in the page cache of the
 // system. With Options.Sync it also survives a loss of power. The next process may read a
 // record again if it was acknowledged less than 100 ms before a crash, or if a full log had
-// no room for the acknowledgement. A torn or corrupted record is skipped. The page that Read
-// returns reports it, and no other record is lost.
+// no room for the acknowledgement. Read skips a torn or corrupted record and reports it in
+// the page. No other record is lost.
 //
-// The log holds a lock on its directory, which the system releases when the process ends.
+// The log holds a lock on its directory, which the system releases when the process exits.
 //
 // # Writes
 //
-// A write is a system call. On Linux, a log that fills a segment within a second maps the
-// files of the next segments into memory. A store into a shared mapping survives the process
-// too, and costs a tenth of a system call. Mapped files are first filled with zeros, so that
-// the disk has room for them, and are reused. Each use has a new generation, which
-// distinguishes its records from older ones in the file. If another program truncates a
-// mapped file, a store faults. The fault becomes an error, and the records are written to
-// another segment.
+// Usually, a write is a system call. On Linux, a log that fills a segment within a second maps
+// the files of the next segments into memory. Data that is stored in a shared mapping also
+// survives kill -9, and storing it takes a tenth of the time of a system call. A new mapped file
+// is filled with zeros, so that the disk reserves space for it. The log reuses mapped files. Each
+// use has a new generation number, which distinguishes its records from older records in the
+// file. If another program truncates a mapped file, a store causes a memory fault. The log
+// handles the fault as an error and writes the records to another segment.
 //
 // # Goroutines and mutexes
 //

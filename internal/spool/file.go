@@ -12,20 +12,20 @@ import (
 )
 
 // segmentFile is the file of a segment. A mapped file is reused for other segments, because
-// allocating disk blocks and cache pages is most of the cost of a write.
+// allocating disk blocks and cache pages takes most of the time of a write.
 type segmentFile struct {
 	*os.File
 	path   string
-	size   int64         // bytes when a segment starts
-	mapped []byte        // the mapped start of the file; nil if it is not mapped
+	size   int64         // the file size at the start of the segment, in bytes
+	mapped []byte        // the mapped part of the file, from its start; nil if the file is not mapped
 	count  *atomic.Int32 // number of mapped files
 }
 
-// errVanished means that new records in the active segment do not survive the process. Older
-// records are not lost while the process is running.
+// errVanished means that the file of the active segment was removed or truncated. New records in it
+// do not survive the process. Older records are not lost while the process runs.
 var errVanished = errors.New("the file, or a part of it, was removed while calls were written to it")
 
-// write writes data so that it survives the process.
+// write writes data at the given offset, so that the data survives if the process is killed.
 func (f *segmentFile) write(data []byte, at int64) error {
 	end := at + int64(len(data))
 	if end > int64(len(f.mapped)) {
@@ -39,8 +39,8 @@ func (f *segmentFile) write(data []byte, at int64) error {
 	return err
 }
 
-// store copies src to mapped memory. It returns an error if the memory faults because another
-// program truncated the file or the disk failed.
+// store copies src to mapped memory. If the memory faults, it returns an error. A fault means that
+// another program truncated the file or that the disk failed.
 func store(dst, src []byte) (err error) {
 	faults, stored := debug.SetPanicOnFault(true), false
 	defer func() {
@@ -60,7 +60,7 @@ func store(dst, src []byte) (err error) {
 }
 
 // isFaultIn reports whether a panic is a memory fault in the given memory. Some processors
-// report only the page of the address.
+// report only the page of the address, so the whole page counts.
 func isFaultIn(memory []byte, panicked interface{}) bool {
 	fault, ok := panicked.(interface {
 		runtime.Error
@@ -74,8 +74,8 @@ func isFaultIn(memory []byte, panicked interface{}) bool {
 	return fault.Addr() >= first-first%page && fault.Addr() < first+uintptr(len(memory))
 }
 
-// mapFirst extends the file to size bytes, so that the disk has room for it, and maps it
-// into memory.
+// mapFirst extends the file to size bytes, which reserves disk space, and maps these bytes into
+// memory.
 func (f *segmentFile) mapFirst(size int64) error {
 	info, err := f.Stat()
 	if err == nil && info.Size() > size {
@@ -97,8 +97,8 @@ func (f *segmentFile) mapFirst(size int64) error {
 	return nil
 }
 
-// zeros is the initial content of mapped files. It uses no memory, because it is never
-// written.
+// zeros is the initial content of mapped files. It is never written to, so it uses no physical
+// memory.
 var zeros [1 << 20]byte
 
 // unmap unmaps the file, if it is mapped.
@@ -131,7 +131,7 @@ func (f *segmentFile) drop() error {
 }
 
 // openRegular opens an existing regular file. It rejects directories, devices, links and
-// pipes, which would block.
+// pipes. Opening a pipe would block.
 func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -144,9 +144,9 @@ func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// syncDir makes the directory entries survive a loss of power.
+// syncDir syncs a directory, so that its entries survive a power loss.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // a directory cannot be synced
+	if runtime.GOOS == "windows" { // Windows cannot sync a directory
 		return nil
 	}
 	f, err := os.Open(dir)

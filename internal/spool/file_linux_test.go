@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newTruncatedMapping returns mapped memory of an empty file.
+// newTruncatedMapping returns the mapped memory of a file that was then truncated to zero bytes.
 func newTruncatedMapping(t *testing.T) []byte {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
@@ -33,14 +33,14 @@ func TestStoreFaultOfTheFileIsAnError(t *testing.T) {
 	}
 }
 
-// Other panics are not recovered.
+// store does not recover other panics.
 func TestStorePanicsOnAnotherFault(t *testing.T) {
 	require.Panics(t, func() { _ = store(make([]byte, 100), newTruncatedMapping(t)[:100]) })
 	require.False(t, isFaultIn(nil, "a text"))
 	require.False(t, isFaultIn(nil, nil))
 }
 
-// No file exceeds the maximum for readers, however many records are queued.
+// No file exceeds the maximum size that readers accept, regardless of the length of the queue.
 func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	const callers = 100
 	l := open(t, t.TempDir(), Options{})
@@ -69,11 +69,11 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	l.mu.Unlock()
 }
 
-// The calls of a large batch end at once, and so do their segments. Their files are kept for new
-// segments, up to a limit.
+// When the calls of a large batch are acknowledged, several segments finish at once. The log keeps
+// their files for new segments, up to a limit.
 func TestFilesOfSegmentsThatEndTogetherAreKept(t *testing.T) {
 	l := open(t, t.TempDir(), Options{})
-	now := time.Now() // constant, so that segments fill fast
+	now := time.Now() // the time is constant, so that the log treats itself as busy
 	var done []Position
 	for range 24 << 20 / MaxBody {
 		r := &Record{Buf: append(make([]byte, HeadLen), strings.Repeat("r", MaxBody)...)}

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// lockName is the file that the owner of the directory locks. The system releases the lock
-// when the process ends. The file is not removed: otherwise two processes could each lock a
-// file of that name.
+// lockName is the name of the lock file. The owner of the directory locks it. The system releases
+// the lock when the process exits. The file is never removed. Otherwise two processes could each
+// lock a different file with this name.
 const lockName = "lock"
 
 // lockDir creates dir if it does not exist, and locks it.
@@ -47,7 +47,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// maxLockText limits the length of lockText, which errors repeat.
+// maxLockText limits the length of lockText, because errors contain it.
 const maxLockText = 200
 
 // lockText is the content of the lock file.
@@ -59,7 +59,7 @@ var thisProcess = sync.OnceValue(func() string {
 	return text[:min(len(text), maxLockText-len("\n"))]
 })
 
-// holder returns the owner of a lock, for errors.
+// holder returns a description of the lock's owner for errors.
 func holder(f *os.File) string {
 	text, _ := io.ReadAll(io.NewSectionReader(f, 0, maxLockText))
 	line, _, whole := strings.Cut(string(text), "\n")
@@ -72,7 +72,7 @@ func holder(f *os.File) string {
 	return line
 }
 
-// sameFile reports whether path still refers to f.
+// sameFile reports whether path still names the open file f.
 func sameFile(f *os.File, path string) bool {
 	held, err := f.Stat()
 	if err != nil {

@@ -9,6 +9,6 @@ import (
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile fails. On this system the standard library has no locks, or closing another
-// descriptor of the file releases them.
+// lockFile returns an error. On this system, the standard library has no file locks, or closing
+// any descriptor of the file releases the lock.
 func lockFile(*os.File) error { return errors.ErrUnsupported }

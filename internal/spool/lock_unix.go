@@ -10,7 +10,7 @@ import (
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile locks f, or returns errLocked. Closing f releases the lock.
+// lockFile locks f. It returns errLocked if another process holds the lock. Closing f releases it.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -15,13 +15,14 @@ const (
 
 	errorLockViolation = syscall.Errno(33)
 
-	// lockAt is the locked byte. It is far beyond the text, so that others can read that.
+	// lockAt is the offset of the locked byte. It is far after the text, so that other
+	// processes can read the text.
 	lockAt = 1 << 30
 )
 
 var errLocked = errors.New("the file is locked")
 
-// lockFile locks f, or returns errLocked. Closing f releases the lock.
+// lockFile locks f. It returns errLocked if another process holds the lock. Closing f releases it.
 func lockFile(f *os.File) error {
 	at := syscall.Overlapped{Offset: lockAt}
 	ok, _, err := lockFileEx.Call(f.Fd(), lockfileExclusiveLock|lockfileFailImmediately, 0, 1, 0,

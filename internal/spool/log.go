@@ -21,30 +21,30 @@ var (
 
 // Options configures a log.
 type Options struct {
-	// MaxBytes limits the total size of all files, except segments of another source. At
-	// least 1 MiB.
+	// MaxBytes limits the total size of all files, except segments of another source. The
+	// minimum is 1 MiB.
 	MaxBytes int64
 
 	// Source identifies the source of the records. Segments of another source are neither
 	// read nor removed.
 	Source [sourceLen]byte
 
-	// Sync makes Append wait until the records are on the storage medium.
+	// Sync makes Append wait until the records are on the storage device.
 	Sync bool
 
 	// Appended, if set, is called with written records, in order, before Append returns.
-	// Calls do not overlap. The records are valid until it returns. Now is the time that
+	// Calls do not overlap. The records are valid only during the call. now is the time that
 	// one of the callers passed to Append.
 	Appended func(records []*Record, now time.Time)
 
-	// Discarded, if set, is called with the readable bodies of discarded records before
-	// their file is removed.
+	// Discarded, if set, is called with the bodies of discarded records that can be read. The
+	// file of the records is removed afterwards.
 	Discarded func(bodies [][]byte)
 
 	// Freed, if set, is called when there may be more room.
 	Freed func()
 
-	// Drained, if set, is called after Stop when the last Append ends.
+	// Drained, if set, is called after Stop, when no Append is running.
 	Drained func()
 
 	// Warn, if set, is called after a failure that no method returns.
@@ -65,14 +65,15 @@ const (
 	// again.
 	NotRemoved
 	// Vanished means that a file was removed or truncated while records were written to it.
-	// They are no longer on the disk.
+	// Its records are no longer on the disk.
 	Vanished
 )
 
-// Position is the place of a record in the log. The zero Position is before all records.
+// Position identifies a record in the log. Positions increase. The zero Position is before all
+// records.
 type Position uint64
 
-// positionBits is the number of bits of a Position for the index within a segment.
+// positionBits is the number of bits in a Position that contain the index within a segment.
 const positionBits = 32
 
 // Log is a log of records in a directory. Its methods are safe for concurrent use, except
@@ -82,48 +83,48 @@ type Log struct {
 	dir  string
 
 	wake chan struct{} // capacity 1; wakes maintain; never closed
-	stop chan struct{} // closed by Close to end maintain
-	done chan struct{} // closed by maintain when it ends
+	stop chan struct{} // closed by Close; maintain then returns
+	done chan struct{} // closed by maintain when it returns
 
-	mapped   atomic.Int32 // number of mapped files; see segmentFile
-	unmapped atomic.Bool  // files cannot be mapped
+	mapped   atomic.Int32 // number of mapped files
+	unmapped atomic.Bool  // the file system does not support mapping
 
-	mu       sync.Mutex // guards the following fields, except for atomic values, and all segments
+	mu       sync.Mutex // guards the following fields, except atomic ones, and all segments
 	queue    []*Record
-	waiting  atomic.Int64   // calls of Append that have not ended
+	waiting  atomic.Int64   // number of running calls of Append
 	stopped  atomic.Bool    // Append returns ErrClosed; set with mu held
 	storing  atomic.Bool    // the active segment is probably mapped and has room
 	segments []*segment     // segments with unacknowledged records, and active; oldest first
-	active   *segment       // the last of segments, which is being written; nil before the first
-	finished []*segment     // segments to remove
+	active   *segment       // the segment that is being written, which is the last of segments; nil before the first write
+	finished []*segment     // segments that can be removed
 	spares   []*segmentFile // files for new segments
 	rolled   time.Time      // when active was started
-	ordinal  uint32         // of the newest segment
+	ordinal  uint32         // the ordinal of the newest segment
 	room     room
-	last     Position  // of the newest record
-	cursor   cursor    // where Read continues; its segment is nil if reading has ended
-	unsaved  bool      // there are acknowledgements to write, and maintain knows
-	warnings []warning // for Options.Warn, when mu is unlocked
+	last     Position  // the position of the newest record
+	cursor   cursor    // the position of Read; its segment is nil if there is nothing to read
+	unsaved  bool      // acknowledgements must be written, and maintain has been notified
+	warnings []warning // arguments for Options.Warn, which is called when mu is unlocked
 
 	writeMu sync.Mutex // guards the following fields, and the file of the active segment
 	lock    *os.File
-	out     []byte    // buffer for one write
-	group   []*Record // reusable memory for a queue
+	out     []byte    // the buffer for a write
+	group   []*Record // reusable memory for a group of records
 	one     [1]*Record
-	number  uint64    // of the newest segment, in its file name
-	checked time.Time // when the directory was last checked for the active segment
+	number  uint64    // the number in the file name of the newest segment
+	checked time.Time // the time of the last check that the active segment is in the directory
 
-	reads int // number of consecutive failures of Read
+	reads int // number of consecutive failed reads
 }
 
-// room counts the bytes of files. A count increases before the file grows, and decreases
-// after the file has been truncated or removed.
+// room counts the bytes of files and contains their limits. A count increases before a file grows,
+// and decreases after a file has been truncated or removed.
 type room struct {
-	max     int64 // limit for all files except the lock
-	records int64 // limit while records are appended; the rest is for acknowledgements
-	used    int64 // all files except the lock, including space for seals
-	spare   int64 // files for new segments
-	freeing int64 // files that will be removed
+	max     int64 // limit of used
+	records int64 // limit of used while records are appended; the rest is reserved for acknowledgements
+	used    int64 // bytes of all files except the lock, including reserved space
+	spare   int64 // bytes of spare files
+	freeing int64 // bytes of files that will be removed
 }
 
 // warning contains the arguments of Options.Warn.
@@ -137,8 +138,8 @@ func (l *Log) warnLater(problem Problem, err error) {
 	l.warnings = append(l.warnings, warning{problem, err})
 }
 
-// unlockAndWarn unlocks mu and calls Options.Warn. It must not be called by a method that
-// owners may call with their own mutex held.
+// unlockAndWarn unlocks mu and calls Options.Warn. Methods that a caller may call while it holds
+// its own mutex must not use it.
 func (l *Log) unlockAndWarn() {
 	warnings := l.warnings
 	l.warnings = nil
@@ -152,31 +153,31 @@ func (l *Log) unlockAndWarn() {
 
 // segment is a file of records.
 type segment struct {
-	number     uint64   // in the file name
-	generation uint32   // of its records
-	base       Position // of the record with index 0
+	number     uint64   // the number in the file name
+	generation uint32   // the generation of its records
+	base       Position // the position of its first record
 
-	// file is guarded by writeMu while the segment is active. Afterwards only maintain uses
-	// it. It is nil if it is closed.
+	// file is nil if it is closed. While the segment is active, file is guarded by writeMu.
+	// Afterwards only maintain uses it.
 	file *segmentFile
 
-	sealed     bool // no longer written
-	old        bool // written by a previous process
-	unreadable bool // cannot be read; its file is kept
+	sealed     bool // no more records are written to it
+	old        bool // a previous process wrote it
+	unreadable bool // it cannot be read, so its file is kept
 	stuck      bool // its file could not be removed
-	discarded  bool // Options.Discarded must be called before it is removed
+	discarded  bool // Options.Discarded must be called before the file is removed
 
-	size    int64  // bytes up to the end of the last record
-	space   int64  // bytes reserved for the file, with a seal
-	mapped  int64  // mapped bytes of the file while the segment is active
+	size    int64  // the end of the last record, in bytes
+	space   int64  // bytes reserved for the file, including the seal
+	mapped  int64  // mapped bytes of the file; 0 unless the segment is active
 	records uint32 // number of records
-	ended   uint32 // number of records that are done
-	saved   uint32 // number of acknowledgements in the file
-	acks    []span // pending acknowledgements
+	ended   uint32 // number of acknowledged records
+	saved   uint32 // number of acknowledgements that have been written
+	acks    []span // acknowledgements that have not been written
 }
 
-// takeAcks returns the acknowledgements to write next, together with n bytes of records. They
-// count as saved. Acknowledgements that do not fit wait until files are removed. The caller
+// takeAcks returns the acknowledgements to write together with n bytes of records, and counts
+// them as saved. If there is not enough room for all of them, the rest stay pending. The caller
 // holds mu.
 func (l *Log) takeAcks(g *segment, n int64) []span {
 	room := g.space - g.size - n - endsLen + max(0, l.room.max-l.room.used)
@@ -190,7 +191,7 @@ func (l *Log) takeAcks(g *segment, n int64) []span {
 	return acks
 }
 
-// restoreAcks reverts takeAcks after a failed write.
+// restoreAcks makes acknowledgements pending again after a failed write.
 func (g *segment) restoreAcks(acks []span) {
 	for _, s := range acks {
 		g.saved -= s.len()
@@ -198,7 +199,7 @@ func (g *segment) restoreAcks(acks []span) {
 	g.acks = append(acks, g.acks...)
 }
 
-// appendAcks appends records for acknowledgements. The last one contains the totals.
+// appendAcks appends records that contain acknowledgements. The last one contains the totals.
 func (g *segment) appendAcks(dst []byte, acks []span) []byte {
 	for _, s := range acks {
 		dst = appendEnds(dst, g.generation, s.first, tally{s.len(), g.records, g.saved})
@@ -213,7 +214,7 @@ func (l *Log) path(g *segment) string {
 // Dir returns the absolute path of the directory.
 func (l *Log) Dir() string { return l.dir }
 
-// Usage returns the total size of all files except the lock, including space for seals.
+// Usage returns the total size of all files except the lock file, including reserved space.
 func (l *Log) Usage() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,8 +223,8 @@ func (l *Log) Usage() int64 {
 
 // Record is a record to append. It may be reused after Append has returned.
 type Record struct {
-	// Buf is HeadLen bytes for the head, which Append writes, followed by the body. The body
-	// has at most MaxBody bytes. It must not contain 0xff, which UTF-8 does not.
+	// Buf contains HeadLen bytes for the head, which Append writes, and then the body. The body
+	// has at most MaxBody bytes. It must not contain the byte 0xff, which never occurs in UTF-8.
 	Buf []byte
 
 	// Owner is available to the caller; the log does not use it.
@@ -232,29 +233,29 @@ type Record struct {
 	// Position is set before Options.Appended is called.
 	Position Position
 
-	// Guarded by writeMu.
-	offset  int64 // in the segment
-	written bool  // or failed
+	// The following fields are guarded by writeMu.
+	offset  int64 // the offset in the segment's file
+	written bool  // the record was written, or writing it failed
 	err     error // the reason for a failure
 }
 
 // Body returns the body of the record.
 func (r *Record) Body() []byte { return r.Buf[HeadLen:] }
 
-// Room reports whether there is room for a record.
+// Room reports whether there is room for a record in the log.
 type Room int
 
 const (
 	// Enough means that Append would not return ErrFull.
 	Enough Room = iota
-	// Freeing means that removing finished files will make room. Options.Freed is called
-	// then.
+	// Freeing means that there will be room when finished files are removed. The log then
+	// calls Options.Freed.
 	Freeing
-	// Full means that there is no room until records are done.
+	// Full means that there is no room until records are acknowledged.
 	Full
 )
 
-// Room reports whether there is room for r.
+// Room reports whether the log has room for r.
 func (l *Log) Room(r *Record) Room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,31 +268,32 @@ func (l *Log) Room(r *Record) Room {
 	return Full
 }
 
-// fits reports whether Append can write n bytes of records after freed bytes of files have
-// been removed. The caller holds mu.
+// fits reports whether Append can write n bytes of records after files of freed bytes have been
+// removed. The caller holds mu.
 func (l *Log) fits(n int64, records int, freed int64) bool {
 	if l.fitsActive(n, records, freed) {
 		return true
 	}
-	used := l.room.used - l.room.spare // spares are reused or removed
+	used := l.room.used - l.room.spare // spare files will be reused or removed
 	if g := l.active; l.writable() && !l.canStayOpen() {
-		used -= g.space - g.size - endsLen // it will be truncated
+		used -= g.space - g.size - endsLen // the active file will be truncated when it is sealed
 	}
 	return used-freed+newSegment(n) <= l.room.records
 }
 
-// fitsActive is like fits, for the active segment only. The caller holds mu.
+// fitsActive reports whether n bytes of records fit into the active segment after files of freed
+// bytes have been removed. The caller holds mu.
 func (l *Log) fitsActive(n int64, records int, freed int64) bool {
 	return l.writable() && !l.isFull(n, records) && l.room.used-freed+l.active.growth(n) <= l.room.records
 }
 
-// newSegment returns the size of a segment with n bytes of records.
+// newSegment returns the file size of a new segment with n bytes of records.
 func newSegment(n int64) int64 { return int64(headLen) + n + endsLen }
 
-// growth returns how many bytes larger the file must become before n bytes are appended.
+// growth returns the number of bytes to reserve before n bytes can be appended.
 func (g *segment) growth(n int64) int64 { return max(0, g.size+n+endsLen-g.space) }
 
-// reserve reserves n bytes for a segment. The caller holds mu.
+// reserve reserves n more bytes for a segment. The caller holds mu.
 func (l *Log) reserve(g *segment, n int64) {
 	more := g.growth(n)
 	g.space += more
@@ -311,7 +313,7 @@ func (l *Log) Done(first Position, n int) {
 	}
 }
 
-// end marks records as done. The caller holds mu.
+// end marks records as acknowledged. The caller holds mu.
 func (l *Log) end(g *segment, records span) {
 	g.ended += records.len()
 	g.acks = addSpan(g.acks, records)
@@ -322,13 +324,15 @@ func (l *Log) end(g *segment, records span) {
 	}
 }
 
-// retire marks a segment as no longer written. The caller holds mu.
+// retire marks a segment as complete, so that no more records are written to it. The caller holds
+// mu.
 func (l *Log) retire(g *segment) {
 	g.sealed = true
 	l.finish(g)
 }
 
-// finish schedules the removal of a segment if all its records are done. The caller holds mu.
+// finish schedules the removal of a segment if all its records are acknowledged. The caller holds
+// mu.
 func (l *Log) finish(g *segment) {
 	if !g.sealed || g.ended < g.records {
 		return
@@ -350,12 +354,12 @@ func (l *Log) removeLater(g *segment) {
 func (l *Log) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // already awake
+	default: // maintain is already awake
 	}
 }
 
-// Discard drops the oldest sealed segment that Read has not reached: all of its records are
-// done. It returns the position of the segment and the number of records that were not done
+// Discard acknowledges all records of the oldest sealed segment that Read has not reached. It
+// returns the position of the segment and the number of records that were not acknowledged
 // before. It reports false if there is no such segment.
 func (l *Log) Discard() (first Position, n int, ok bool) {
 	l.mu.Lock()
@@ -375,26 +379,26 @@ func (l *Log) Discard() (first Position, n int, ok bool) {
 	return g.base, n, true
 }
 
-// Stop makes Append return ErrClosed. Queued records are still written.
+// Stop makes Append return ErrClosed. Records in the queue are still written.
 func (l *Log) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped.Store(true)
 }
 
-// Busy reports whether a call of Append is running. After Stop, once it is false, it stays
-// false.
+// Busy reports whether a call of Append is running. After Stop, the result does not change from
+// false to true.
 func (l *Log) Busy() bool { return l.waiting.Load() > 0 }
 
-// cursor is the position of Read.
+// cursor is a position in the log from which records are read.
 type cursor struct {
 	segment *segment
 	offset  int64
 	index   uint32
 }
 
-// afterCursor returns the index of the first segment after the cursor, whose segment may have
-// been removed, or -1. The caller holds mu.
+// afterCursor returns the index of the first segment after the cursor, or -1 if there is none.
+// The segment of the cursor may have been removed. The caller holds mu.
 func (l *Log) afterCursor() int {
 	return slices.IndexFunc(l.segments, func(g *segment) bool { return g.base > l.cursor.segment.base })
 }
@@ -405,7 +409,7 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// Suffixes of file names after the number of a segment.
+// These suffixes follow the number of a segment in a file name.
 const (
 	segmentSuffix = ".calls"
 	spareSuffix   = ".spare"
@@ -416,11 +420,11 @@ func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, s
 // segmentSize returns the usual size of a segment in bytes.
 func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
 
-// limit returns the maximum size of a segment. It grows with the log, because the time to
-// open a log grows with the number of segments. Small segments are reused while they are in
-// the processor's cache. The caller holds mu.
+// limit returns the maximum size of a segment. A large log has large segments, because the time to
+// open a log depends on the number of segments. A small log has small segments, so that they are
+// reused while they are in the processor's cache. The caller holds mu.
 func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
-// writable reports whether there is an active segment that can be written. The caller holds
+// writable reports whether there is an active segment that accepts records. The caller holds
 // writeMu or mu.
 func (l *Log) writable() bool { return l.active != nil && !l.active.sealed }

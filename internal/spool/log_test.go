@@ -26,7 +26,7 @@ func open(t testing.TB, dir string, opts Options) *Log {
 	return l
 }
 
-// closeLog closes a log once.
+// closeLog closes a log unless it is already closed.
 func closeLog(l *Log) {
 	if !l.stopped.Load() {
 		l.Stop()
@@ -38,7 +38,8 @@ func appendTo(l *Log, body string) error {
 	return l.Append(&Record{Buf: append(make([]byte, HeadLen), body...)}, time.Now())
 }
 
-// kill leaves the directory in the state after a kill: nothing is saved, and the lock is released.
+// kill releases the lock and leaves the directory in the state after a kill: the log does not write
+// its acknowledgements.
 func kill(l *Log) {
 	close(l.stop)
 	<-l.done
@@ -54,7 +55,7 @@ func kill(l *Log) {
 	_ = l.lock.Close()
 }
 
-// readAll reads all records that are not done.
+// readAll reads all records that are not acknowledged.
 func readAll(t testing.TB, l *Log) (positions []Position, bodies []string) {
 	t.Helper()
 	for page := new(Page); ; {
@@ -97,7 +98,7 @@ func TestAppendReadDone(t *testing.T) {
 	require.Eventually(t, func() bool { return l.Usage() == 0 }, time.Minute, time.Millisecond)
 }
 
-// Read continues at the record set by ReadFrom, and reads appended records.
+// Read starts at the record that was passed to ReadFrom, and also returns records appended later.
 func TestReadFrom(t *testing.T) {
 	var appended []string
 	var l *Log
@@ -109,7 +110,7 @@ func TestReadFrom(t *testing.T) {
 			}
 		}
 	}})
-	for i := range 500 { // several segments
+	for i := range 500 { // the records fill several segments
 		require.NoError(t, appendTo(l, fmt.Sprint(strings.Repeat("x", 500), i)))
 	}
 	_, bodies := readAll(t, l)
@@ -154,7 +155,7 @@ func TestDirectoryIsLocked(t *testing.T) {
 	require.ErrorContains(t, err, "in use by")
 }
 
-// Drained is called once after Stop, when no call of Append is running.
+// After Stop, Drained is called once, when no Append is running.
 func TestStopDrains(t *testing.T) {
 	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	l := open(t, t.TempDir(), Options{
@@ -174,8 +175,8 @@ func TestStopDrains(t *testing.T) {
 	l.Close()
 }
 
-// With any sequence of processes, each record is read until it is done, in order, and no other
-// record is read.
+// The test runs a random sequence of processes. Each record is read, in order, until it is
+// acknowledged. No other record is read.
 func TestRandomLife(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 5))) })
@@ -186,8 +187,8 @@ func randomLife(t *testing.T, rnd *rand.Rand) {
 	dir := t.TempDir()
 	opts := Options{MaxBytes: 1 << 20}
 	unmapped := rnd.IntN(2) == 0
-	left := map[string]bool{}  // records that are not acknowledged
-	maybe := map[string]bool{} // acknowledged records that may not be saved
+	left := map[string]bool{}  // unacknowledged records
+	maybe := map[string]bool{} // records whose acknowledgement may not be on the disk
 	for life := range 12 {
 		l, found, err := Open(dir, opts)
 		require.NoError(t, err)
@@ -264,7 +265,7 @@ func TestAppendConcurrentSafe(t *testing.T) {
 	require.Zero(t, l.Usage())
 }
 
-// An acknowledgement is written within a short time, so that few records are repeated after a
+// The log writes an acknowledgement within a short time, so that few records are read again after a
 // kill.
 func TestDoneIsSaved(t *testing.T) {
 	dir := t.TempDir()
@@ -283,7 +284,7 @@ func TestDoneIsSaved(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// A segment of a later version is reported and kept.
+// The log reports and keeps a segment of a later version.
 func TestSegmentOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0000000000000001.calls")

@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// saveEvery limits how long an acknowledgement is only in memory.
+	// saveEvery is the maximum time until an acknowledgement is written to the disk.
 	saveEvery = 100 * time.Millisecond
-	// removeEvery is the pause after a file could not be removed.
+	// removeEvery is the pause before the removal of a file is retried.
 	removeEvery = time.Second
 )
 
-// maintain is the log's goroutine. It writes acknowledgements and removes finished segments.
+// maintain is the log's background goroutine. It writes acknowledgements and removes finished
+// segments.
 func (l *Log) maintain() {
 	defer close(l.done)
-	var save, remove <-chan time.Time // nil if nothing is scheduled
+	var save, remove <-chan time.Time // nil unless the work is scheduled
 	for {
 		select {
 		case <-l.wake:
@@ -82,7 +83,7 @@ func (l *Log) saveActive() {
 // saveSealed writes the acknowledgements of a sealed segment.
 func (l *Log) saveSealed(g *segment) {
 	l.mu.Lock()
-	if g.ended == g.records { // it has been or will be removed
+	if g.ended == g.records { // the segment is finished, so its file is removed
 		l.mu.Unlock()
 		return
 	}
@@ -106,7 +107,7 @@ func (l *Log) saveSealed(g *segment) {
 	}
 }
 
-// removeFinished removes finished segments. It reports false if it must be called again.
+// removeFinished removes finished segments. It reports false if a removal must be retried.
 func (l *Log) removeFinished() bool {
 	l.mu.Lock()
 	finished := l.finished
@@ -121,7 +122,7 @@ func (l *Log) removeFinished() bool {
 		}
 		err := l.removeFile(g)
 		l.mu.Lock()
-		if !g.stuck { // no call waits for the room of a stuck file
+		if !g.stuck { // the room of a stuck file was already reported
 			l.room.freeing -= freeing
 		}
 		switch {
@@ -145,7 +146,7 @@ func (l *Log) removeFinished() bool {
 	return len(stuck) == 0
 }
 
-// removeFile removes the file of a segment, or keeps it as a spare.
+// removeFile removes the file of a segment, or keeps it as a spare file.
 func (l *Log) removeFile(g *segment) error {
 	if g.unreadable {
 		if g.file != nil {
@@ -162,14 +163,14 @@ func (l *Log) removeFile(g *segment) error {
 	return nil
 }
 
-// keepSpare keeps the file of a segment for a new segment. It reports false if the file must
-// be removed.
+// keepSpare keeps the file of a segment as a spare file for new segments. It reports false if the
+// file must be removed instead.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
 	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.records
 	l.mu.Unlock()
 	switch {
-	case g.file != nil: // acknowledgements may follow the mapped bytes
+	case g.file != nil: // remove acknowledgements after the mapped bytes
 		g.file.size = max(g.file.size, g.size)
 	case enough || !l.mapAgain(g):
 		return false
@@ -187,7 +188,7 @@ func (l *Log) keepSpare(g *segment) bool {
 	return true
 }
 
-// mapAgain opens and maps the file of a segment if it is useful as a spare.
+// mapAgain opens and maps the file of a segment if it can be used as a spare file.
 func (l *Log) mapAgain(g *segment) bool {
 	if g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped || !l.reserveSpare(g) {
 		return false
@@ -205,8 +206,8 @@ func (l *Log) mapAgain(g *segment) bool {
 	return true
 }
 
-// reserveSpare reserves the bytes that the file of a segment needs to become a spare. It
-// reports false if the file is not useful.
+// reserveSpare reserves the bytes that a segment's file needs as a spare file. It reports
+// false if no spare file of this size is needed.
 func (l *Log) reserveSpare(g *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

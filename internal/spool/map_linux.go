@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// errMapping means that the file system cannot map files at the moment, or at all.
+// errMapping is the error if the file system cannot map a file.
 var errMapping = errors.New("the file cannot be mapped")
 
-// madvPopulateWrite makes pages writable in advance. It requires Linux 5.14.
+// madvPopulateWrite is the advice to make pages writable in advance. It requires Linux 5.14.
 const madvPopulateWrite = 23
 
-// mapFile maps the first bytes of a file into memory.
+// mapFile maps the first size bytes of a file into memory.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	mapped, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errMapping, os.NewSyscallError("mmap", err))
 	}
-	_ = syscall.Madvise(mapped, madvPopulateWrite) // otherwise the first write to each page faults
+	_ = syscall.Madvise(mapped, madvPopulateWrite) // without this, the first write to each page causes a page fault
 	return mapped, nil
 }
 

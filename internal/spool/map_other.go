@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// errMapping means that files cannot be mapped.
+// errMapping is the error on systems where files are not mapped.
 var errMapping = errors.ErrUnsupported
 
-// mapFile fails: records are written with system calls.
+// mapFile returns an error, so that records are written with system calls.
 func mapFile(*os.File, int) ([]byte, error) { return nil, errMapping }
 
 func unmapFile([]byte) error { return nil }

@@ -15,23 +15,23 @@ func segmentNumber(name string) (number uint64, ok bool) {
 	if !ok || len(digits) != 16 {
 		return 0, false
 	}
-	number, err := strconv.ParseUint(digits, 16, 62) // leaves room for later numbers
+	number, err := strconv.ParseUint(digits, 16, 62) // 62 bits, so that later numbers do not overflow
 	return number, err == nil && segmentName(number) == name
 }
 
 // Recovered describes the content of a directory.
 type Recovered struct {
-	Records int64    // that are not done
-	Last    Position // of the last record; zero without records
-	Foreign int      // segments of another source or a newer format, which are kept
-	Strange []error  // files with names of segments that Append did not write
+	Records int64    // number of unacknowledged records
+	Last    Position // position of the last record; zero if there are no records
+	Foreign int      // number of segments of another source or a newer format; they are kept
+	Strange []error  // errors for files that have the name of a segment but are not segments
 }
 
-// Open locks a directory, which it creates if necessary, and counts the records in it. It
-// does not read sealed segments. If there are records that are not done, Read starts with the
-// oldest.
+// Open locks a directory and counts the records in it. It creates the directory if it does not
+// exist. It does not read sealed segments. If there are unacknowledged records, Read starts with
+// the oldest of them.
 func Open(dir string, opts Options) (*Log, Recovered, error) {
-	dir, err := filepath.Abs(dir) // the program may change its working directory
+	dir, err := filepath.Abs(dir) // an absolute path, because the program may change its working directory
 	if err != nil {
 		return nil, Recovered{}, err
 	}
@@ -58,19 +58,19 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	return l, found, nil
 }
 
-// roomOf returns the room of an empty log. Part of it is reserved for acknowledgements.
+// roomOf returns the limits for an empty log. It reserves a part of maxBytes for acknowledgements.
 func roomOf(maxBytes int64) room {
 	m := maxBytes - int64(len(lockText()))
 	return room{max: m, records: m - maxBytes/128}
 }
 
 // Close writes acknowledgements if there is room, removes finished files, and unlocks the
-// directory. The caller must have called Stop, and Busy must be false. Afterwards, only Usage
-// may be called.
+// directory. Before Close, the caller must call Stop and wait until Busy returns false. After
+// Close, the caller may call only Usage.
 func (l *Log) Close() {
 	close(l.stop)
 	<-l.done
-	l.removeFinished() // makes room for acknowledgements
+	l.removeFinished() // frees space for acknowledgements
 	l.saveAcks()
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -98,7 +98,7 @@ func (l *Log) Close() {
 
 // scan finds the segments in the directory. It ignores other files.
 func (l *Log) scan() (found Recovered, err error) {
-	entries, err := os.ReadDir(l.dir) // sorted by name: oldest first
+	entries, err := os.ReadDir(l.dir) // sorted by name, so the oldest segment is first
 	if err != nil {
 		return found, err
 	}
@@ -135,7 +135,7 @@ func (l *Log) scan() (found Recovered, err error) {
 	return found, nil
 }
 
-// recovered adds a segment of a previous process.
+// recovered adds a segment of a previous process to the log and to found.
 func (l *Log) recovered(g *segment, found *Recovered) {
 	g.space = g.size + endsLen
 	l.room.used += g.space
@@ -151,14 +151,14 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 	found.Last = l.last
 }
 
-// errTooLong is the error of a file that is longer than the longest segment. Its start is
+// errTooLong is the error for a file that is longer than any segment. Its first bytes are still
 // read.
 var errTooLong = errors.New("longer than any segment")
 
-// errFormat is the error of a segment of another version.
+// errFormat is the error for a segment of another format version.
 var errFormat = errors.New("to send its calls, use the version that wrote it")
 
-// inspect sets the counts of a segment. It reports whether the segment belongs to this source,
+// inspect reads the counts of a segment. It reports whether the segment belongs to this source,
 // and whether it is sealed.
 func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	f, info, err := openRegular(l.path(g), os.O_RDWR)
@@ -171,7 +171,7 @@ func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	if _, err = f.ReadAt(head, 0); err != nil {
 		return false, false, err
 	}
-	// A file with a corrupted head probably belongs to this source.
+	// If the head is corrupted, assume that the file belongs to this source.
 	if r, size := readRecord(head); size > 0 {
 		if r.kind == kindHead && len(r.body) > 0 && r.body[0] != formatVersion {
 			return false, false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
@@ -198,7 +198,7 @@ func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	return true, false, err
 }
 
-// count reads a segment that is not sealed.
+// count counts the records of a segment that is not sealed. It reads the whole segment.
 func (l *Log) count(g *segment, f *os.File) error {
 	data := make([]byte, g.size)
 	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
@@ -213,15 +213,15 @@ func (l *Log) count(g *segment, f *os.File) error {
 		g.ended -= m.len()
 	}
 	g.saved = g.ended
-	// The bytes after the records belong to another generation or another program.
+	// Remove the bytes after the records. They belong to another generation or program.
 	if (c.corrupted == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
 		g.size = int64(c.end)
 	}
 	return nil
 }
 
-// sealOld seals a segment of a previous process. If that fails, or there is no room, the next
-// process counts the records again.
+// sealOld seals a segment of a previous process. If it cannot, the next process counts the records
+// again.
 func (l *Log) sealOld(g *segment) {
 	if l.room.used+endsLen > l.room.max {
 		return

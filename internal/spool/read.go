@@ -9,34 +9,35 @@ import (
 )
 
 const (
-	// maxReads is the number of attempts to read a segment.
+	// maxReads is the maximum number of attempts to read a segment.
 	maxReads = 10
 	// shortPage is the preferred size of a page in bytes.
 	shortPage = 256 << 10
 )
 
-// Page contains records. Passing it to Read again overwrites it.
+// Page contains records. A Page can be passed to Read again, which overwrites it.
 type Page struct {
-	// Next is the position after the page. All records before it have been read or
-	// acknowledged, or are missing.
+	// Next is the position after the page. Each record before it has been read, is
+	// acknowledged, or is missing.
 	Next Position
 
-	// Missing contains lost records. They count as done.
+	// Missing contains lost records. The log treats them as acknowledged.
 	Missing []Range
 
-	// Err describes the corruption, or the reason for missing records. It is nil otherwise.
+	// Err describes corruption, or the reason for missing records. It is nil if there is
+	// neither.
 	Err error
 
 	// Recounted is the number of records in a segment of a previous process that Open did
-	// not count. It may be negative.
+	// not count. It is negative if Open counted too many.
 	Recounted int64
 
 	base    Position
-	records []record // parts of data
+	records []record // each record is a part of data
 	data    []byte
 }
 
-// Range is N records with consecutive positions.
+// Range is a range of N records with consecutive positions.
 type Range struct {
 	First Position
 	N     int
@@ -56,8 +57,8 @@ func (p *Page) reset() {
 	p.records = p.records[:0]
 }
 
-// ReadFrom makes Read continue at a record, which must be an argument of Options.Appended and
-// still valid. With nil, reading ends.
+// ReadFrom sets the record that Read returns next. r must be valid: it is an argument of
+// Options.Appended that has not returned. If r is nil, Read returns no more records.
 func (l *Log) ReadFrom(r *Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,13 +68,13 @@ func (l *Log) ReadFrom(r *Record) {
 	}
 }
 
-// Read reads records that are not done into a page. It does not read records before
-// Options.Appended has received them. After the last record, the page is empty and its Next
-// is after the last record. An error means that a segment cannot be read at the moment. After
-// several attempts, its records are missing.
+// Read reads unacknowledged records into a page. It does not read records before
+// Options.Appended has received them. When there are no more records, the page is empty and its
+// Next is the position after the last record. Read returns an error if a segment cannot be read at
+// the moment. After several attempts, it reports the records of that segment as missing.
 func (l *Log) Read(p *Page) error {
 	p.reset()
-	// While writeMu is held, Options.Appended has received all written records.
+	// While Read holds writeMu, Options.Appended has received all written records.
 	l.writeMu.Lock()
 	l.mu.Lock()
 	l.writeMu.Unlock()
@@ -94,7 +95,7 @@ func (l *Log) Read(p *Page) error {
 	}
 	l.reads = 0
 	p.base, p.Err = g.base, err
-	missing := []span{{from.index, next.index}} // if the segment is lost
+	missing := []span{{from.index, next.index}} // used if the segment cannot be read
 	if err == nil {
 		missing = l.open(p, &c, from, &next)
 	}
@@ -102,7 +103,7 @@ func (l *Log) Read(p *Page) error {
 	return nil
 }
 
-// open fills a page with the records between two cursors. It returns the missing ones.
+// open fills a page with the records between two cursors. It returns the missing records.
 func (l *Log) open(p *Page, c *contents, from cursor, next *cursor) (missing []span) {
 	g := from.segment
 	if g.old {
@@ -121,8 +122,8 @@ func (l *Log) open(p *Page, c *contents, from cursor, next *cursor) (missing []s
 	return missing
 }
 
-// nextRange returns the range to read: the rest of the first segment with unread records. The
-// caller holds mu.
+// nextRange returns the range to read next: the rest of the first segment with unread records.
+// It reports false if there is none. The caller holds mu.
 func (l *Log) nextRange() (from, next cursor, ok bool) {
 	if l.cursor.segment == nil {
 		return from, next, false
@@ -140,7 +141,7 @@ func (l *Log) nextRange() (from, next cursor, ok bool) {
 	}
 }
 
-// take moves the cursor past a page.
+// take moves the cursor to the end of a page.
 func (l *Log) take(p *Page, next cursor, missing []span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +149,7 @@ func (l *Log) take(p *Page, next cursor, missing []span) {
 	l.cursor = next
 	p.Next = g.base + Position(next.index)
 	for _, m := range missing {
-		n := min(m.len(), g.records-g.ended) // a previous process may have acknowledged records of an unreadable segment
+		n := min(m.len(), g.records-g.ended) // a previous process may have acknowledged some of the missing records
 		if n > 0 {
 			first := m.end - n
 			l.end(g, span{first, m.end})
@@ -158,8 +159,8 @@ func (l *Log) take(p *Page, next cursor, missing []span) {
 }
 
 // recount corrects the counts of a segment of a previous process. records is the number of
-// records in the segment. n readable records and all missing ones are unfinished. It returns
-// the change in the number of unfinished records.
+// records in the segment. Its unacknowledged records are n readable ones and the missing ones.
+// recount returns the change of the number of unacknowledged records.
 func (l *Log) recount(g *segment, records uint32, n int, missing []span) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,9 +175,9 @@ func (l *Log) recount(g *segment, records uint32, n int, missing []span) int64 {
 	return more
 }
 
-// contents reads a segment from a cursor to its end, because acknowledgements may be far after
-// their records. In a segment of this process, no record after the cursor is acknowledged. So
-// if nothing is corrupted, contents reads less and changes next.
+// contents reads a segment from a cursor to its end, because acknowledgements may be stored long
+// after their records. In a segment of this process, no record after the cursor is acknowledged.
+// So if it finds no corruption, contents reads only a part and changes next.
 func (l *Log) contents(p *Page, from cursor, next *cursor) (c contents, err error) {
 	g, end := from.segment, next.offset
 	if short := from.offset + shortPage; !g.old && short < end {
@@ -199,8 +200,8 @@ func (l *Log) contents(p *Page, from cursor, next *cursor) (c contents, err erro
 	return c, nil
 }
 
-// read reads part of a segment into the memory of a page. It returns fewer bytes at the end of
-// the file.
+// read reads a part of a segment into the memory of a page. At the end of the file, it returns
+// fewer bytes.
 func (l *Log) read(p *Page, g *segment, from, to int64) ([]byte, error) {
 	f, _, err := openRegular(l.path(g), os.O_RDONLY)
 	if err != nil {

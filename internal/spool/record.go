@@ -28,23 +28,23 @@ const (
 //	the body
 //
 // Numbers are little-endian. A body of data does not contain 0xff. So after a corrupted
-// record, a reader finds the next one by this byte, and never mistakes part of a body for a
-// record.
+// record, a reader searches for this byte to find the next record. It never mistakes part of a
+// body for a record.
 //
-// The file may be longer than its records. Then zeros follow, or records of a previous
+// A file may be longer than its records. The remaining bytes are zeros, or records of a previous
 // generation of the file.
 const (
 	recordMark = 0xff
 	recordHead = 16
 
-	kindHead = 'h' // the first record; the index is 1 if the file is padded; the body is formatVersion and the source
-	kindData = 'c' // the index counts data records from 0
-	kindEnds = 'e' // data from the index on is done; the body is a tally
+	kindHead = 'h' // the first record; the index is 1 if the file is padded; the body contains formatVersion and the source
+	kindData = 'c' // a data record; the index counts data records from 0
+	kindEnds = 'e' // an acknowledgement of data records from the index on; the body is a tally
 
 	formatVersion = 1
-	maxSegment    = 8 << 20                 // bytes of a segment's data
-	maxFile       = 3 * maxSegment          // of a file; acknowledgements are shorter than their records
-	maxRecords    = maxSegment / recordHead // of a segment
+	maxSegment    = 8 << 20                 // maximum number of data bytes in a segment
+	maxFile       = 3 * maxSegment          // maximum file size; acknowledgements are shorter than their records
+	maxRecords    = maxSegment / recordHead // maximum number of records in a segment
 	headLen       = recordHead + 1 + sourceLen
 	tallyLen      = 12
 	endsLen       = recordHead + tallyLen
@@ -52,7 +52,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// record is a record. Its body is part of the segment's bytes.
+// record is a decoded record. Its body is a part of the segment's bytes.
 type record struct {
 	kind       byte
 	generation uint32
@@ -69,7 +69,7 @@ func appendRecord(dst []byte, r record) []byte {
 	return dst
 }
 
-// startRecord writes the head of a record without the fields that endRecord sets.
+// startRecord writes the kind and the length of a record. endRecord writes the rest of the head.
 func startRecord(record []byte, kind byte) {
 	body := record[recordHead:]
 	record[0], record[1] = recordMark, kind
@@ -77,7 +77,7 @@ func startRecord(record []byte, kind byte) {
 	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(body, castagnoli))
 }
 
-// endRecord completes the head.
+// endRecord writes the rest of the head, including the checksum.
 func endRecord(record []byte, generation, index uint32) {
 	binary.LittleEndian.PutUint32(record[4:], generation)
 	binary.LittleEndian.PutUint32(record[8:], index)
@@ -85,7 +85,8 @@ func endRecord(record []byte, generation, index uint32) {
 	binary.LittleEndian.PutUint32(record[12:], crc32.Update(sum, castagnoli, record[1:12]))
 }
 
-// readRecord reads the record at the start of data. The size is 0 if there is no record.
+// readRecord decodes the record at the start of data. It returns size 0 if there is no valid
+// record.
 func readRecord(data []byte) (r record, size int) {
 	if len(data) < recordHead || data[0] != recordMark {
 		return record{}, 0
@@ -104,12 +105,12 @@ func readRecord(data []byte) (r record, size int) {
 	return r, size
 }
 
-// tally is the body of a record of kindEnds. It is the last record of a sealed segment, so
-// that the records can be counted without reading them.
+// tally is the body of a record of kind kindEnds. Such a record is the last one of a sealed
+// segment, so that Open can count the records without reading them.
 type tally struct {
-	span    uint32 // number of records that are done, starting at the index
-	records uint32 // number of records before this one
-	ended   uint32 // number of them that are done
+	span    uint32 // number of acknowledged records from the index on
+	records uint32 // number of data records before this record
+	ended   uint32 // number of those records that are acknowledged
 }
 
 func appendEnds(dst []byte, generation, first uint32, t tally) []byte {
@@ -120,7 +121,7 @@ func appendEnds(dst []byte, generation, first uint32, t tally) []byte {
 	return appendRecord(dst, record{kindEnds, generation, first, body[:]})
 }
 
-// tally decodes the body of a record of kindEnds.
+// tally decodes the body of a record of kind kindEnds.
 func (r record) tally() (t tally, ok bool) {
 	if r.kind != kindEnds || len(r.body) != tallyLen {
 		return t, false
@@ -131,12 +132,12 @@ func (r record) tally() (t tally, ok bool) {
 	return t, t.records <= maxRecords && t.ended <= t.records && uint64(r.index)+uint64(t.span) <= uint64(t.records)
 }
 
-// span is a range of indexes of a segment.
+// span is a range of indexes in a segment. It does not include end.
 type span struct{ first, end uint32 }
 
 func (s span) len() uint32 { return s.end - s.first }
 
-// addSpan appends a span, or extends the last one if s continues it.
+// addSpan appends a span. If s directly follows the last span, addSpan extends that span instead.
 func addSpan(spans []span, s span) []span {
 	if n := len(spans); n > 0 && spans[n-1].end == s.first {
 		spans[n-1].end = s.end
@@ -145,24 +146,24 @@ func addSpan(spans []span, s span) []span {
 	return append(spans, s)
 }
 
-// contents is the decoded content of a segment or of part of one.
+// contents is the decoded content of a segment or of a part of it.
 type contents struct {
 	records  []record
 	ended    []span
-	upTo     uint32 // upper limit of the indexes
+	upTo     uint32 // the upper limit of the indexes
 	padded   bool   // the file is longer than its records
-	end      int    // end of the last record
-	trailing int    // bytes after end that are not a record
+	end      int    // the end of the last record
+	trailing int    // number of bytes after end that are not records
 
-	corrupted   int // bytes that are not a record
-	corruptedAt int // position of the first of them
+	corrupted   int // number of bytes that are not records
+	corruptedAt int // the position of the first of these bytes
 }
 
-// readContents reads all records of a generation. It skips and counts other bytes. Memory is
-// used for the list of records.
+// readContents decodes all records of a generation. It skips and counts other bytes. It reuses
+// memory for the list of records.
 func readContents(data []byte, generation uint32, memory []record) (c contents) {
 	c.records = memory[:0]
-	skipped := 0 // bytes since the last record
+	skipped := 0 // number of bytes since the last record
 	for at := 0; at < len(data); {
 		r, size := readRecord(data[at:])
 		switch {
@@ -181,16 +182,16 @@ func readContents(data []byte, generation uint32, memory []record) (c contents) 
 	return c
 }
 
-// checkEnd counts the bytes after the last record as corrupted, unless the file is padded and
-// they do not start like a record.
+// checkEnd counts the bytes after the last record as corrupted. It does not if the file is padded
+// and these bytes do not start like a record.
 func (c *contents) checkEnd(data []byte, generation uint32) {
 	rest := data[c.end:]
 	begun := startsRecord(rest, generation)
 	if begun || !c.padded {
 		c.addCorrupted(c.trailing)
 	}
-	// After an interrupted write, the file ends early. A record of full length was written
-	// completely, so it is corrupted and lost.
+	// An interrupted write leaves an incomplete record, which is not a loss. A record of the
+	// full length was written completely. If it cannot be read, it is corrupted and lost.
 	if begun && !c.padded && rest[1] == kindData && len(rest) >= recordHead+int(binary.LittleEndian.Uint16(rest[2:])) &&
 		binary.LittleEndian.Uint32(rest[8:]) == c.upTo {
 		c.upTo++
@@ -205,13 +206,13 @@ func (c *contents) addCorrupted(bytes int) {
 	c.corrupted += bytes
 }
 
-// startsRecord reports whether data starts like a record of a generation, which may be
+// startsRecord reports whether data starts like a record of the generation. The record may be
 // incomplete.
 func startsRecord(data []byte, generation uint32) bool {
 	return len(data) >= recordHead && data[0] == recordMark && binary.LittleEndian.Uint32(data[4:]) == generation
 }
 
-// nextRecord returns the distance to the next possible start of a record, at least 1.
+// nextRecord returns the number of bytes to the next possible start of a record. It is at least 1.
 func nextRecord(data []byte) int {
 	if n := bytes.IndexByte(data[1:], recordMark); n >= 0 {
 		return 1 + n
@@ -219,7 +220,7 @@ func nextRecord(data []byte) int {
 	return len(data)
 }
 
-// add adds a record.
+// add adds a decoded record to c.
 func (c *contents) add(r record) {
 	switch r.kind {
 	case kindHead:
@@ -235,12 +236,12 @@ func (c *contents) add(r record) {
 	}
 }
 
-// left returns the records of want that are not done, without duplicates and in order, and the
-// spans of missing records. It overwrites c.
+// left returns the unacknowledged records in the range want, in order and without duplicates,
+// and the spans of missing records. It overwrites c.
 func (c *contents) left(want span) (records []record, missing []span) {
 	settled := make([]bool, want.len())
 	slices.SortFunc(c.ended, func(a, b span) int { return cmp.Compare(a.first, b.first) })
-	next := want.first // overlapping spans are processed once
+	next := want.first // overlapping spans must be processed only once
 	for _, s := range c.ended {
 		for next = max(next, s.first); next < min(s.end, want.end); next++ {
 			settled[next-want.first] = true

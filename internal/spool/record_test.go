@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixture returns a segment of n calls, and the start of each record, including the head.
+// fixture returns a segment of n calls, and the position of each record, starting with the head.
 func fixture(n int) (data []byte, calls []string, at []int) { return segmentOf(7, 0, 0, n) }
 
-// former is a segment of another generation that is longer than fixture(10).
+// former returns a segment of an older generation that is longer than fixture(10).
 func former() []byte {
 	data, _, _ := segmentOf(6, 0, 1000, 40)
 	return data
 }
 
-// reused returns a segment of 10 calls in the file of former.
+// reused returns a segment of 10 calls that was written over the segment of former.
 func reused() (data []byte, at []int) {
 	data, _, at = segmentOf(7, 1, 0, 10)
 	return append(data, former()[len(data):]...), at
@@ -51,8 +51,8 @@ func TestSegmentContents(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage  func(data []byte, at []int) []byte
 		lost    []int  // lost calls
-		ended   []int  // lost calls that count as done
-		missing []span // losses that are detected
+		ended   []int  // lost calls that count as acknowledged
+		missing []span // losses that the reader reports
 		damaged bool
 	}{
 		"whole":            {damage: func(data []byte, at []int) []byte { return data }},
@@ -106,7 +106,7 @@ func TestSegmentContents(t *testing.T) {
 			},
 			lost: []int{9}, damaged: true,
 		},
-		"used before, torn in its head": { // there is no sign that the segment was started
+		"used before, torn in its head": { // nothing shows that a new segment was started
 			damage: func([]byte, []int) []byte {
 				data, at := reused()
 				copy(data[at[10]+3:], former()[at[10]+3:])
@@ -167,20 +167,20 @@ func TestSegmentContents(t *testing.T) {
 	}
 }
 
-// Part of a call that looks like a record is not read as one.
+// A part of a call may look like a record. It is not read as a record.
 func TestSegmentInACall(t *testing.T) {
 	inner, _, _ := fixture(3)
 	encoded, err := json.Marshal(string(inner))
 	require.NoError(t, err)
 	require.NotContains(t, string(encoded), "\xff")
 	data := appendRecord(nil, record{kindData, 7, 0, encoded})
-	data[5]++ // corrupt the record, so that the reader searches inside of it
+	data[5]++ // corrupt the record, so that the reader searches its body
 	c := readContents(data, 7, nil)
 	require.Empty(t, c.records)
 }
 
-// FuzzSegment corrupts a segment. The reader returns only calls that were written, and all calls
-// that are not corrupted.
+// FuzzSegment corrupts a segment. The reader must return only calls that were written, and must
+// return all calls that are not corrupted.
 func FuzzSegment(f *testing.F) {
 	f.Add([]byte{}, 0, 0, uint8(0))
 	f.Add([]byte("overwritten"), 100, 0, uint8(1))
@@ -193,7 +193,7 @@ func FuzzSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
 		data, calls, starts := fixture(12)
 		whole := len(data)
-		if how%6 > 2 { // the file is reused
+		if how%6 > 2 { // use a segment in a reused file
 			data, _, _ = segmentOf(7, 1, 0, 12)
 			data = append(data, former()[whole:]...)
 		}
@@ -234,13 +234,14 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// endedBy reports whether a record, which the fuzzer must have provided, acknowledges the call.
+// endedBy reports whether a record acknowledges the call. In the fuzz test, such a record can only
+// come from the fuzzer's input.
 func endedBy(c contents, call int) bool {
 	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
 }
 
-// The segment that Read has read last may be removed. Segments before it are not discarded.
-func TestDiscardSkipsWhatWasRead(t *testing.T) {
+// Discard does not drop the segments that Read has already reached.
+func TestDiscardSkipsReadSegments(t *testing.T) {
 	before := &segment{base: 1 << positionBits, sealed: true, records: 5}
 	read := &segment{base: 2 << positionBits, sealed: true, records: 5, ended: 5}
 	after := &segment{base: 3 << positionBits, sealed: true, records: 5, ended: 2}

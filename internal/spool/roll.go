@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// busyTime is the time in which a busy log fills a segment. Files of the next segments
-	// are then mapped.
+	// busyTime is the time within which a log must fill a segment to count as busy. A busy log
+	// maps the files of its next segments.
 	busyTime = time.Second
 	// maxMapped is the maximum number of mapped files.
 	maxMapped = 64
-	// maxSpare is the maximum size of mapped files that are kept for new segments, in bytes.
-	// A quarter of the log is another limit. The calls of a batch are acknowledged together,
-	// so several segments end at the same time. Creating files takes as long as all other
-	// work for their records.
+	// maxSpare is the maximum total size of spare files, which are mapped files for new
+	// segments, in bytes. Spare files may also use at most a quarter of the log. The calls of a
+	// batch are acknowledged together, so several segments finish at the same time. Spare files
+	// are worthwhile, because creating a file takes as long as all other work for its records.
 	maxSpare = 16 << 20
-	// maxWaste limits the unused part of a segment that stays open, as 1/maxWaste.
+	// maxWaste limits the unused part of a segment that stays open, to 1/maxWaste of its size.
 	maxWaste = 64
 )
 
-// roll starts a new active segment with room for n bytes of records. The caller holds writeMu
-// and mu, which is unlocked during I/O.
+// roll starts a new active segment that has room for n bytes of records. The caller holds writeMu
+// and mu. mu is unlocked during I/O.
 func (l *Log) roll(n int64, now time.Time) error {
 	busy := now.Sub(l.rolled) < busyTime
 	l.rolled = now
@@ -37,8 +37,8 @@ func (l *Log) roll(n int64, now time.Time) error {
 	if spare == nil && !l.makeRoom(need) {
 		return ErrFull
 	}
-	var size int64  // bytes to map
-	var taken int64 // counted until the file exists
+	var size int64  // number of bytes to map
+	var taken int64 // bytes reserved until the file exists
 	if spare != nil {
 		taken, size = spare.size, spare.size
 	} else {
@@ -67,7 +67,7 @@ func (l *Log) roll(n int64, now time.Time) error {
 	return nil
 }
 
-// takeSpare returns a spare of at least the given size, or nil. The caller holds mu.
+// takeSpare returns a spare file of at least the given size, or nil. The caller holds mu.
 func (l *Log) takeSpare(size int64) *segmentFile {
 	n := len(l.spares)
 	if n == 0 || l.spares[n-1].size < size {
@@ -79,8 +79,8 @@ func (l *Log) takeSpare(size int64) *segmentFile {
 	return spare
 }
 
-// makeRoom removes spares until a segment of the given size fits. It reports false if there are
-// not enough. The caller holds mu, which is unlocked during I/O.
+// makeRoom removes spare files until a segment of the given size fits. It reports false if the
+// segment still does not fit. The caller holds mu, which is unlocked during I/O.
 func (l *Log) makeRoom(size int64) bool {
 	for l.room.used+size > l.room.records {
 		spare := l.takeSpare(0)
@@ -95,16 +95,16 @@ func (l *Log) makeRoom(size int64) bool {
 	return true
 }
 
-// canStayOpen reports whether the active segment is full and mapped, and its file will
-// probably be reused soon. The caller holds mu.
+// canStayOpen reports whether the active segment can be left unsealed, because it is full and
+// mapped, and its file will probably be reused soon. The caller holds mu.
 func (l *Log) canStayOpen() bool {
 	g := l.active
 	return l.writable() && g.mapped > 0 && g.space-g.size <= g.space/maxWaste &&
 		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
 }
 
-// sealActive ends the active segment, if there is one. It appends a record with the totals, so
-// that the segment can be opened without reading it. The caller holds writeMu and mu, which is
+// sealActive seals the active segment, if there is one. It appends a record with the totals, so
+// that the next process does not need to read the segment. The caller holds writeMu and mu. mu is
 // unlocked during I/O.
 func (l *Log) sealActive() {
 	g := l.active
@@ -116,7 +116,7 @@ func (l *Log) sealActive() {
 	l.out = appendEnds(l.out, g.generation, 0, tally{0, g.records, g.saved})
 	l.mu.Unlock()
 	n := int64(len(l.out))
-	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // truncating a mapped file takes 20 times as long
+	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // unmap before truncating, because truncating a mapped file takes 20 times as long
 	if err == nil {
 		err = g.file.Truncate(g.size + n)
 	}
@@ -132,9 +132,9 @@ func (l *Log) sealActive() {
 	l.retire(g)
 }
 
-// create returns the file of a new segment: a renamed spare or a new file. The file is mapped if
-// size is not zero and the system supports it. If the directory was removed, create restores
-// and locks it.
+// create returns the file for a new segment, which is a renamed spare file or a new file. If size
+// is not zero and the system supports it, create maps the file. If the directory was removed,
+// create creates and locks it again.
 func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, error) {
 	if !sameFile(l.lock, filepath.Join(l.dir, lockName)) {
 		lock, err := lockDir(l.dir)
@@ -158,8 +158,8 @@ func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, 
 	return l.createFile(g, 0)
 }
 
-// rename makes a spare the file of a segment. It writes the head first, because the other
-// records in the file belong to a previous generation.
+// rename renames a spare file to the name of segment g. It writes the head first, because the file
+// contains records of a previous generation.
 func (l *Log) rename(spare *segmentFile, g *segment) error {
 	if err := spare.write(l.head(g, true), 0); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (l *Log) rename(spare *segmentFile, g *segment) error {
 	return spare.rename(l.path(g))
 }
 
-// createFile creates a file, and maps the given number of bytes.
+// createFile creates the file of a segment and maps the given number of bytes.
 func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	f, err := os.OpenFile(l.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -188,15 +188,15 @@ func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
 	return file, nil
 }
 
-// noteMapping disables mapping if err means that the file system does not support it.
+// noteMapping disables mapping if err shows that the file system does not support it.
 func (l *Log) noteMapping(err error) {
 	if errors.Is(err, errMapping) {
 		l.unmapped.Store(true)
 	}
 }
 
-// head returns the first record of a segment's file. Padded means that bytes after the last
-// record have no meaning.
+// head returns the first record of a segment's file. padded means that the file may contain other
+// bytes after the last record.
 func (l *Log) head(g *segment, padded bool) []byte {
 	r := record{kind: kindHead, generation: g.generation, body: l.headBody()}
 	if padded {

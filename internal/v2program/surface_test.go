@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// All that version 2 exported, with the types it had there: as programs mock
-// it, keep it in variables of their own and build upon it.
+// The following declarations use the exported API of version 2 with its types. Programs do this when
+// they mock the client, store functions in variables, or embed types.
 type tracker interface {
 	Alias(*analytics.Alias) error
 	Group(*analytics.Group) error
@@ -36,7 +36,7 @@ var (
 
 const _ string = analytics.Version + analytics.Endpoint
 
-// Programs write messages to files and queues, and read them back.
+// Programs store messages in files and queues as JSON, and decode them later.
 func TestMessagesAreTheSameJSON(t *testing.T) {
 	type object = map[string]interface{}
 	common := analytics.Message{Type: "t", MessageId: "m", Timestamp: "ts", SentAt: "s"}

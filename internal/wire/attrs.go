@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// maxExpanded limits the number of LogValue calls for the attributes of a call, and the number
-// of groups without a key. Either could be infinite.
+// maxExpanded limits the number of LogValue calls and of groups without a key, for the attributes
+// of one call. Without a limit, LogValue could return LogValuers forever.
 const maxExpanded = 1000
 
 var errExpanded = fmt.Errorf("more than %d calls of LogValue, perhaps an infinite chain", maxExpanded)
 
-// AppendAttrs appends m, with sorted keys, and attrs as one JSON object. The last of several
-// equal keys wins. The rules of slog's handlers apply: LogValuers are resolved, groups are
-// nested, a group without a key is merged into its parent, and groups without attributes are
-// omitted. It returns the same errors as AppendMap.
+// AppendAttrs appends m, with sorted keys, and attrs as one JSON object. If several attributes
+// have the same key, the last one is used. The rules of slog's handlers apply: LogValuers are
+// resolved, groups are nested, a group without a key is merged into its parent, and groups
+// without attributes are omitted. It returns the same errors as AppendMap.
 func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path string, at PathHash) ([]byte, error) {
 	w := attrWriter{}
 	var out []byte
@@ -36,10 +36,10 @@ func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path s
 	return out, nil
 }
 
-// attrWriter appends the attributes of one call.
+// attrWriter encodes the attributes of one call.
 type attrWriter struct{ expanded int }
 
-// expand counts an expansion, and returns an error above maxExpanded.
+// expand counts a LogValue call or a group. It returns an error if there are more than maxExpanded.
 func (w *attrWriter) expand() error {
 	if w.expanded++; w.expanded > maxExpanded {
 		return errExpanded
@@ -47,7 +47,7 @@ func (w *attrWriter) expand() error {
 	return nil
 }
 
-// appendBoth appends an object with the contents of a map, which is not empty, and attributes.
+// appendBoth appends an object with the contents of a map and attributes. The map must not be empty.
 func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []slog.Attr, at PathHash) ([]byte, error) {
 	attrs, err := w.simplify(attrs)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []sl
 	return dst, nil
 }
 
-// without returns a copy of m without the keys of attrs.
+// without returns a copy of m that does not contain the keys of attrs.
 func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{} {
 	rest := make(map[string]interface{}, len(m))
 	maps.Copy(rest, m) // maps.Clone would move m to the heap
@@ -111,9 +111,9 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 	return append(dst, '}'), nil
 }
 
-// appendMembers appends the fields of an object, including the opening brace. It appends
-// nothing if there are no fields. The attributes must be simple. fields contains their cached
-// keys, or is nil.
+// appendMembers appends an opening brace and the fields of an object. If there are no fields, it
+// appends nothing. The attributes must be simple. If fields is not nil, it contains their cached
+// keys.
 func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field, at PathHash, depth int) (_ []byte, err error) {
 	start := len(dst)
 	for i := range attrs {
@@ -159,7 +159,7 @@ func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field
 	return dst, nil
 }
 
-// cachedFields returns the cached keys of attrs, or nil. Attributes with cached keys are simple.
+// cachedFields returns the cached keys of attrs, or nil. If the keys are cached, attrs are simple.
 func cachedFields(attrs []slog.Attr, at PathHash) []field {
 	bucket := keySets.ofAttrs.bucket(at, len(attrs))
 	for i := range bucket {
@@ -186,7 +186,7 @@ func sameKeys(fields []field, attrs []slog.Attr) bool {
 	return true
 }
 
-// cacheAttrs adds the keys of attributes to the cache with a certain probability.
+// cacheAttrs adds the keys of attrs to the cache. Most calls do nothing, see cacheOdds.
 func cacheAttrs(attrs []slog.Attr, at PathHash) {
 	if len(attrs) == 0 || len(attrs) > maxKeys || rand.Uint32N(cacheOdds) != 0 {
 		return
@@ -213,7 +213,7 @@ func (w *attrWriter) appendValue(dst []byte, v slog.Value, at PathHash, depth in
 	return AppendValue(dst, v.Any(), at, depth)
 }
 
-// AppendTimeValue appends t as a JSON string, formatted like AppendTime.
+// AppendTimeValue appends t as a quoted string in the format of AppendTime.
 func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -222,7 +222,7 @@ func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
 	return append(AppendTime(append(dst, '"'), t), '"'), nil
 }
 
-// resolve calls LogValue until the result is not a LogValuer. A panic is returned as an error.
+// resolve calls LogValue until the result is not a LogValuer. It returns a panic as an error.
 func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -239,7 +239,7 @@ func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
 }
 
 // simple reports whether the keys of attrs are unique and not empty. A group with an empty key
-// may have to be merged into the object.
+// is not simple, because its attributes must be merged into the object.
 func simple(attrs []slog.Attr) bool {
 	var seen [4]uint64 // a set of hashes of the previous keys
 	for i := range attrs {
@@ -267,8 +267,8 @@ func hasKey(attrs []slog.Attr, key string) bool {
 	return false
 }
 
-// simplify returns attrs with unique keys, without groups that have no key, and without zero
-// attributes.
+// simplify returns attrs without duplicate keys, without groups that have an empty key, and
+// without zero attributes.
 func (w *attrWriter) simplify(attrs []slog.Attr) ([]slog.Attr, error) {
 	simple, err := w.flatten(nil, attrs)
 	if err != nil {
@@ -287,7 +287,8 @@ func (w *attrWriter) simplify(attrs []slog.Attr) ([]slog.Attr, error) {
 	return kept, nil
 }
 
-// flatten appends attrs to flat, and replaces groups without a key with their attributes.
+// flatten appends attrs to flat. It replaces each group without a key by the attributes of the
+// group.
 func (w *attrWriter) flatten(flat, attrs []slog.Attr) (_ []slog.Attr, err error) {
 	if err := w.expand(); err != nil {
 		return nil, err

@@ -127,7 +127,8 @@ func TestAttributesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// randomAttrs returns attributes, and the equivalent map. One value is in the format of slog.
+// randomAttrs returns attributes and the equivalent map. Values in the map have the format that
+// attributes have in JSON.
 func randomAttrs(r *rand.Rand, depth int) ([]slog.Attr, map[string]interface{}) {
 	var attrs []slog.Attr
 	m := map[string]interface{}{}
@@ -176,7 +177,7 @@ func randomAttrs(r *rand.Rand, depth int) ([]slog.Attr, map[string]interface{}) 
 	return attrs, m
 }
 
-// sameAsMap compares attributes with the equivalent map, sorted by a JSON decoder.
+// sameAsMap checks that attributes are encoded like the equivalent map, except for the order of keys.
 func sameAsMap(t *testing.T, seed uint64) {
 	attrs, m := randomAttrs(rand.New(rand.NewPCG(seed, 17)), 3)
 	want, err := AppendMap(nil, m, "")
@@ -184,7 +185,7 @@ func sameAsMap(t *testing.T, seed uint64) {
 	got := attrsJSON(t, attrs...)
 	require.Equal(t, sorted(t, string(want)), sorted(t, got))
 	require.Len(t, got, len(want), "the same bytes in another order: a key comes once")
-	for range 2 { // the second time, the keys are cached
+	for range 2 { // in the second round, the keys are cached
 		require.Equal(t, got, attrsJSON(t, attrs...))
 	}
 }
@@ -200,8 +201,8 @@ func sorted(t *testing.T, text string) string {
 	return string(out)
 }
 
-// An omitted group does not leave a comma, with and without cached keys.
-func TestRememberedAttributesWithEmptyGroups(t *testing.T) {
+// An omitted group does not leave a comma, regardless of whether the keys are cached.
+func TestCachedAttributesWithEmptyGroups(t *testing.T) {
 	empty, full := slog.Group("g"), slog.Group("g", slog.Int("x", 1))
 	for range 4 {
 		require.Equal(t, `{"g":{"x":1},"remembered":2}`, attrsJSON(t, full, slog.Int("remembered", 2)))
@@ -222,12 +223,12 @@ func FuzzAttributesAreAsTheirMap(f *testing.F) {
 	f.Fuzz(sameAsMap)
 }
 
-// Attributes with any keys and strings are encoded like a map with the same values.
+// FuzzAttributes checks that attributes with any keys and strings are encoded like the equivalent map.
 func FuzzAttributes(f *testing.F) {
 	f.Add("a", "x", "b", 1.5, int64(3), "a")
 	f.Add("", "\xff", "a\"", math.NaN(), int64(-1), "\u2028")
 	f.Fuzz(func(t *testing.T, k1, s, k2 string, n float64, i int64, k3 string) {
-		// Different invalid bytes become the same U+FFFD.
+		// Different invalid bytes become the same character, so keys could become equal.
 		k1, k2, k3 = strings.ToValidUTF8(k1, "?"), strings.ToValidUTF8(k2, "?"), strings.ToValidUTF8(k3, "?")
 		attrs := []slog.Attr{slog.String(k1, s), slog.Float64(k2, n), slog.Group("g", slog.Int64(k3, i), slog.String(k1, s)), slog.Int64(k3, i)}
 		inner := map[string]interface{}{k3: i}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Appender is a value that encodes itself in the format of encoding/json. Programs cannot
-// implement it, because they cannot name Buffer.
+// Appender is a value that encodes itself in the format of encoding/json. Only packages of this
+// module can implement it, because other programs cannot refer to Buffer.
 type Appender interface {
 	AppendTo(dst Buffer) (Buffer, error)
 }
@@ -19,14 +19,14 @@ type Appender interface {
 // Buffer is the buffer of an Appender.
 type Buffer []byte
 
-// AppendMap appends m as a JSON object with sorted keys; a nil map is null. The error is a
-// *ValueError with the path of the invalid value, which starts with path. After an error,
-// AppendMap returns dst unchanged.
+// AppendMap appends m as a JSON object with sorted keys. A nil map becomes null. The error is a
+// *ValueError that contains the path of the invalid value. This path starts with path. After an
+// error, AppendMap returns dst unchanged.
 func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
 	return AppendMapAt(dst, m, path, HashPath(path))
 }
 
-// AppendMapAt is like AppendMap, for a caller that has computed the hash of path.
+// AppendMapAt is like AppendMap, except that the caller provides the hash of path in at.
 func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
@@ -35,8 +35,8 @@ func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash)
 	return out, nil
 }
 
-// AppendValue appends v, which is inside of depth containers. At is the hash of its path, or 0.
-// After an error, the returned bytes are invalid.
+// AppendValue appends v. depth is the number of objects and arrays that contain v, and at is the
+// hash of its path, or 0. After an error, the returned bytes are invalid.
 func AppendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
@@ -75,7 +75,7 @@ func AppendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	return appendTyped(dst, v, at, depth)
 }
 
-// appendTyped appends maps and slices with elements of one type.
+// appendTyped appends maps and slices whose elements have a common basic type.
 func appendTyped(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case []string:
@@ -128,7 +128,7 @@ func appendBoolValue(dst []byte, b bool, _ PathHash, _ int) ([]byte, error) {
 	return strconv.AppendBool(dst, b), nil
 }
 
-// appendArray appends a as a JSON array; a nil slice is null.
+// appendArray appends a as a JSON array. A nil slice becomes null.
 func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 	value func([]byte, E, PathHash, int) ([]byte, error)) ([]byte, error) {
 	if a == nil {
@@ -143,7 +143,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 			dst = append(dst, ',')
 		}
 		var err error
-		// Elements usually have the same keys, so they share one hash.
+		// Elements of an array usually have the same keys, so they use the same hash.
 		if dst, err = value(dst, e, at.child(0), depth); err != nil {
 			return dst, Below("["+strconv.Itoa(i)+"]", err)
 		}
@@ -154,7 +154,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 	return append(dst, ']'), nil
 }
 
-// appendObject appends m as a JSON object with sorted keys; a nil map is null.
+// appendObject appends m as a JSON object with sorted keys. A nil map becomes null.
 func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
 	if len(m) == 0 || len(m) > maxKeys || depth > MaxDepth {
 		return appendSorted(dst, m, at, depth, AppendValue)
@@ -192,11 +192,11 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 	return append(dst, '}'), nil
 }
 
-// sortBuffers contains *[]string buffers for keys.
+// sortBuffers reuses buffers for sorting keys. It contains values of type *[]string.
 var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
 
-// appendSorted is like appendObject for maps with any values, and does not use cached key
-// sets. It may add the keys to the cache unless at is noPath.
+// appendSorted appends a map with any type of values like appendObject, but does not use cached
+// key sets. Unless at is noPath, it may add the keys to the cache.
 func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
 	switch {
@@ -230,7 +230,7 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 		}
 		lead = ','
 	}
-	clear(keys) // they refer to the caller's memory
+	clear(keys) // the pool must not keep the caller's strings in memory
 	if cap(keys) <= 1<<10 {
 		*buffer = keys
 		sortBuffers.Put(buffer)
@@ -238,8 +238,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	return append(dst, '}'), err
 }
 
-// appendOther appends a value of any other type. A named string, number, map or slice is
-// encoded like its underlying type.
+// appendOther appends a value of any other type. It encodes a named string, number, map or slice
+// like its underlying type.
 func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return dst, ErrTooDeep
@@ -277,9 +277,9 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
 		}
 	case reflect.Pointer:
-		// For fields and elements that are reached through a pointer, encoding/json calls a
-		// MarshalJSON with a pointer receiver. So a pointer to a struct or an array must
-		// remain a pointer.
+		// encoding/json calls a MarshalJSON method with a pointer receiver only if it can take the
+		// address of the value. So for a pointer to a struct or an array, pass the pointer and not
+		// the value.
 		if rv.IsNil() {
 			return append(dst, "null"...), nil
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// testCall contains the maps of a call and the JSON between them.
+// testCall contains the maps of a call and the JSON before and after them.
 type testCall struct {
 	Event        string                 `json:"event"`
 	UserId       string                 `json:"userId"`
@@ -92,8 +92,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkKeySets measures keys that are cached, keys that change with every call, and keys of
-// maps that are too large for a key set.
+// BenchmarkKeySets compares cached keys, keys that change with every call, and maps that are too
+// large for a key set.
 func BenchmarkKeySets(b *testing.B) {
 	defer func(odds uint32) { cacheOdds = odds }(cacheOdds)
 	cacheOdds = 4

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// builder creates Go values from a fuzzer's bytes.
+// builder builds Go values from the fuzzer's input.
 type builder struct {
 	data []byte
-	left int // number of values that it may still create
+	left int // number of values that the builder may still create
 }
 
 func (b *builder) byte() byte {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Types with special encodings in encoding/json.
+// encoding/json encodes the following types in a special way.
 type (
 	namedString string
 	namedInt    int32
@@ -55,7 +55,7 @@ func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by poin
 
 func init() { cacheOdds = 1 }
 
-// reference encodes a value with encoding/json, without HTML escaping.
+// reference encodes a value with encoding/json and without HTML escaping.
 func reference(v interface{}) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -64,8 +64,8 @@ func reference(v interface{}) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// tokens returns the JSON tokens of text, with the digits of numbers. Equal tokens mean equal
-// values with the same order of keys.
+// tokens returns the JSON tokens of text. Numbers keep their digits. If two texts have equal tokens,
+// they contain the same values and the same order of keys.
 func tokens(t testing.TB, text []byte) (list []json.Token) {
 	t.Helper()
 	require.True(t, json.Valid(text), "not JSON: %.200q", text)
@@ -79,8 +79,8 @@ func tokens(t testing.TB, text []byte) (list []json.Token) {
 	return list
 }
 
-// checkLikeReference compares the encoder with encoding/json for a map. It encodes three times, so
-// that the key sets are cached and used.
+// checkLikeReference compares the encoder with encoding/json. It encodes the map three times: the
+// first two times cache the key sets, and the third time uses them.
 func checkLikeReference(t testing.TB, m map[string]interface{}) {
 	t.Helper()
 	want, wantErr := reference(m)
@@ -106,7 +106,7 @@ var raceDetector bool
 
 func pointerTo[T any](v T) *T { return &v }
 
-func TestEncoderWritesWhatEncodingJSONWrites(t *testing.T) {
+func TestEncoderMatchesEncodingJSON(t *testing.T) {
 	zone := time.FixedZone("", 5*3600+1800)
 	values := []interface{}{
 		nil, true, false, "", "plain", "quote\" slash\\ / <b>&amp;", "\x00\b\f\n\r\t\x1f\x7f", "naïve 日本 🎉\u2028\u2029",
@@ -210,7 +210,7 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooDeep)
 }
 
-// Maps with the same position and number of keys, but different keys, are distinguished.
+// The cache distinguishes maps that have the same position and number of keys but different keys.
 func TestKeySetsAreVerified(t *testing.T) {
 	for round := range 20 {
 		for variant := range 12 {
@@ -265,7 +265,7 @@ func TestEncoderConcurrentSafe(t *testing.T) {
 					t.Errorf("got %s, want %s, error %v", got, want, err)
 					return
 				}
-				clear(m) // the caller may change it after the call
+				clear(m) // the caller may change the map afterwards
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		"j": map[string]int{"x": 1}, "k": []map[string]interface{}{{"a": nil}}, "l": json.RawMessage(`{"a": 1}`), "m": f, "n": float32(f), "o": uint8(1), "p": []byte("x"),
 		"q": time.Second, "r": []interface{}{1, true}, "s": math.Pi, "t": []float64{1}, "u": map[string]float64{"f": 1}, "v": map[string]bool{"b": true},
 	}
-	for i := range 100 { // more keys than in a key set
+	for i := range 100 { // more keys than a key set can have
 		types[fmt.Sprint("extra", i)] = i
 	}
 	got = testing.AllocsPerRun(100, func() {
@@ -308,7 +308,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 	require.Zero(t, got, "the types named in AppendValue, and numbers of any size")
 }
 
-// A cached key must not retain a larger string.
+// A cached key is a copy. Otherwise the cache could keep a larger string in memory.
 func TestKeySetsCopyTheirKeys(t *testing.T) {
 	freed := make(chan struct{})
 	func() {
@@ -339,7 +339,7 @@ func TestAppendTime(t *testing.T) {
 	}
 }
 
-// point is an Appender, like types of other packages of the module.
+// point implements Appender, like types in other packages of this module.
 type point struct{ x, y float64 }
 
 func (p *point) AppendTo(dst Buffer) (Buffer, error) {

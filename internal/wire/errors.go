@@ -8,29 +8,30 @@ import (
 )
 
 const (
-	// MaxDepth is the maximum number of levels of a value. Collectors read 1,000 levels; the
-	// call and the batch use some of them.
+	// MaxDepth is the maximum number of nested objects and arrays in a value. Collectors accept
+	// 1,000 levels, and the batch and the call use some of them.
 	MaxDepth = 990
-	// MaxText limits the JSON of a value. It is much more than a call may have, and prevents
-	// a value from filling the memory.
+	// MaxText limits the JSON of a value. It is much larger than the size limit of a call. It
+	// prevents a huge value from using all memory.
 	MaxText = 16 << 20
 )
 
 var (
-	// ErrTooDeep is the error of a value with more than MaxDepth levels.
+	// ErrTooDeep is the error for a value with more than MaxDepth levels.
 	ErrTooDeep = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", MaxDepth)
 
-	// ErrTooLarge is the error of a value of more than MaxText bytes.
+	// ErrTooLarge is the error for a value of more than MaxText bytes.
 	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
 )
 
 // ValueError reports a value that cannot be encoded.
 type ValueError struct {
 	Err  error    // the problem of the value
-	path []string // steps to the value, innermost first
+	path []string // the steps of the path to the value, innermost first
 }
 
-// Below prepends step, such as a result of Segment or "[3]", to the path of err.
+// Below adds step to the start of the path of err. step is a result of Segment, or an index such
+// as "[3]".
 func Below(step string, err error) error {
 	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
 	if !ok {
@@ -40,8 +41,8 @@ func Below(step string, err error) error {
 	return inner
 }
 
-// Path returns the path of the value, such as "properties.cart.total". The middle of a very
-// long path, for example in a cycle, is omitted.
+// Path returns the path of the value, such as "properties.cart.total". It omits the middle of a
+// very long path, for example in a cycle.
 func (e *ValueError) Path() string {
 	const ends, longest = 8, MaxRepeated / 2
 	var b strings.Builder
@@ -82,10 +83,10 @@ func Segment(key string) string {
 	return "." + key
 }
 
-// MaxRepeated is the maximum number of bytes of its input that an error repeats.
+// MaxRepeated is the maximum number of input bytes that an error contains.
 const MaxRepeated = 200
 
-// Clip returns at most the first most bytes of text as valid UTF-8.
+// Clip returns the first most bytes of text, or fewer to keep the result valid UTF-8.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return strings.ToValidUTF8(text, string(utf8.RuneError))

@@ -17,7 +17,7 @@ import (
 
 var uuidV7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// idMilli returns the time of an ID.
+// idMilli returns the time in an ID, in milliseconds.
 func idMilli(t *testing.T, id string) int64 {
 	t.Helper()
 	milli, err := strconv.ParseInt(id[:8]+id[9:13], 16, 64)
@@ -63,7 +63,7 @@ func TestIDsGrowWhenTheClockIsSetBack(t *testing.T) {
 }
 
 func TestIDsOfAFullMillisecondRunAhead(t *testing.T) {
-	now := time.Now().Add(time.Minute) // no other test creates IDs near this time
+	now := time.Now().Add(time.Minute) // no other test creates IDs close to this time
 	last := string(AppendIDAt(nil, now.UnixMilli()))
 	for range 10_000 {
 		id := string(AppendIDAt(nil, now.UnixMilli()))
@@ -100,7 +100,7 @@ func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	require.Len(t, ids, 3)
 }
 
-// AppendStamp appends a new ID and its time.
+// AppendStamp appends a new ID and the time of that ID.
 func TestAppendStamp(t *testing.T) {
 	for _, milli := range []int64{time.Now().UnixMilli(), time.Now().UnixMilli() + 7, 1e12 + 999, 1e12 + 1000, 0} {
 		before := string(AppendIDAt(nil, milli))

@@ -16,7 +16,7 @@ func AppendInt(dst []byte, n int64) []byte {
 	return AppendUint(dst, uint64(n))
 }
 
-// AppendUint appends n. For small numbers it takes a third of the time of strconv.
+// AppendUint appends n. For small numbers it is three times as fast as strconv.
 func AppendUint(dst []byte, n uint64) []byte {
 	if n >= 10_000 {
 		return strconv.AppendUint(dst, n, 10)
@@ -34,12 +34,12 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return append(dst, d1, d2, d3, d4)
 }
 
-// AppendFloat appends f in the shortest format that parses as f. NaN and infinities return a
+// AppendFloat appends the shortest decimal that parses as f. For NaN and infinities it returns a
 // [json.UnsupportedValueError].
 func AppendFloat(dst []byte, f float64) ([]byte, error) { return appendFloat(dst, f, 64) }
 
-// appendFloat is like AppendFloat, for a float of the given number of bits. It uses an exponent
-// below 1e-6 and from 1e21.
+// appendFloat is AppendFloat for floats of 32 or 64 bits. Numbers below 1e-6 or from 1e21 on have an
+// exponent.
 func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return dst, unsupported(f, bits)
@@ -59,7 +59,7 @@ func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 	}
 	dst = strconv.AppendFloat(dst, f, format, -1, bits)
 	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1] // e-09 becomes e-9
+		dst[n-2] = dst[n-1] // replace e-09 by e-9
 		dst = dst[:n-1]
 	}
 	return dst, nil
@@ -70,18 +70,18 @@ func unsupported(f float64, bits int) error {
 	return &json.UnsupportedValueError{Value: reflect.ValueOf(f), Str: strconv.FormatFloat(f, 'g', -1, bits)}
 }
 
-// appendDecimal appends f if it has at most four decimals, like most prices. It is several
-// times faster than the general algorithm.
+// appendDecimal appends f if it has at most four decimals, like most prices. Otherwise it reports
+// false. It is several times as fast as the general algorithm.
 //
-// Decimals of up to 15 digits parse as different float64 values. So a decimal that parses as f
-// is the shortest one.
+// Different decimals of up to 15 digits parse as different float64 values. So if such a decimal
+// parses as f, it is the shortest one.
 func appendDecimal(dst []byte, f float64) ([]byte, bool) {
 	const scale, limit = 1e4, 1e11
 	abs := math.Abs(f)
 	if abs >= limit || f == 0 && math.Signbit(f) {
 		return dst, false
 	}
-	n := int64(abs*scale + 0.5) // a signed conversion is faster
+	n := int64(abs*scale + 0.5) // converting to a signed integer is faster
 	if float64(n)/scale != abs {
 		return dst, false
 	}
@@ -98,7 +98,7 @@ func appendDecimal(dst []byte, f float64) ([]byte, bool) {
 	return dst, true
 }
 
-// appendNumber appends n unchanged; an empty number is 0.
+// appendNumber appends n unchanged. An empty n becomes 0.
 func appendNumber(dst []byte, n json.Number) ([]byte, error) {
 	if n == "" {
 		return append(dst, '0'), nil
@@ -109,7 +109,7 @@ func appendNumber(dst []byte, n json.Number) ([]byte, error) {
 	return append(dst, n...), nil
 }
 
-// isNumber reports whether n is a JSON number: valid JSON that starts and ends like a number.
+// isNumber reports whether n is a valid JSON number.
 func isNumber(n json.Number) bool {
 	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
 	return (n[0] == '-' || isDigit(n[0])) && isDigit(n[len(n)-1]) && json.Valid([]byte(n))

@@ -23,7 +23,7 @@ func hasMarshaler(t reflect.Type) bool {
 	return t.Implements(marshalerType) || t.Implements(textType)
 }
 
-// reflected is a reusable encoder of encoding/json.
+// reflected is a reusable encoder that uses encoding/json.
 type reflected struct {
 	buffer  bytes.Buffer
 	encoder *json.Encoder
@@ -36,7 +36,7 @@ var reflecteds = sync.Pool{New: func() interface{} {
 	return r
 }}
 
-// appendReflected appends v with encoding/json. A panic in a method of v is returned as an
+// appendReflected appends v, encoded with encoding/json. It returns a panic in a method of v as an
 // error.
 func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err error) {
 	defer func() {
@@ -47,7 +47,7 @@ func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err erro
 	r := reflecteds.Get().(*reflected)
 	r.buffer.Reset()
 	if err := r.encoder.Encode(v); err != nil {
-		_ = err.Error() // Error may be a method of v and may panic
+		_ = err.Error() // test for a panic, because Error may be a method of v
 		return dst, err
 	}
 	out, err = appendRaw(dst, r.buffer.Bytes(), depth)
@@ -57,7 +57,7 @@ func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err erro
 	return out, err
 }
 
-// appendRawMessage appends m without white space; nil is null.
+// appendRawMessage appends m without white space. A nil m becomes null.
 func appendRawMessage(dst []byte, m json.RawMessage, depth int) ([]byte, error) {
 	if m == nil {
 		return append(dst, "null"...), nil
@@ -69,8 +69,8 @@ func appendRawMessage(dst []byte, m json.RawMessage, depth int) ([]byte, error) 
 	return appendRaw(dst, m, depth)
 }
 
-// appendRaw appends raw without white space. Raw is valid JSON except for invalid UTF-8 in
-// strings, which becomes U+FFFD.
+// appendRaw appends raw without white space. raw must be valid JSON, except that strings may
+// contain invalid UTF-8, which becomes U+FFFD.
 func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; c {
@@ -93,7 +93,7 @@ func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
 	return dst, nil
 }
 
-// quotedLength returns the length of the string literal at the start of raw.
+// quotedLength returns the length of the quoted string at the start of raw.
 func quotedLength(raw []byte) int {
 	for i := 1; ; i++ {
 		switch raw[i] {

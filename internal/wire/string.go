@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a quoted JSON string. It escapes only what JSON requires, and U+2028
-// and U+2029, which end a line in JavaScript. Each invalid byte becomes \ufffd.
+// AppendString appends s as a quoted JSON string. It escapes only the characters that JSON
+// requires, and U+2028 and U+2029, which are line breaks in JavaScript. Each invalid byte becomes
+// \ufffd.
 //
 // Printable ASCII without quotes and backslashes is checked and copied eight bytes at a time.
 // The last eight bytes may overlap the previous ones.
@@ -63,7 +64,7 @@ func halfWord(s string) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// special returns 0 if each byte of w is printable ASCII other than a quote or a backslash.
+// special returns 0 if each byte of w is printable ASCII and not a quote or a backslash.
 func special(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote := w ^ ones*'"'
@@ -71,7 +72,7 @@ func special(w uint64) uint64 {
 	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & high
 }
 
-// plain reports whether a byte needs no escaping in a JSON string.
+// plain contains true for each byte that is not escaped in a JSON string.
 var plain = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -81,7 +82,7 @@ var plain = func() (t [256]bool) {
 
 // appendEscaped appends s as a JSON string without quotes.
 func appendEscaped(dst []byte, s string) []byte {
-	start := 0 // s[start:i] has not been copied yet
+	start := 0 // s[start:i] has not been appended yet
 	for i := 0; i < len(s); {
 		c := s[i]
 		if plain[c] {
@@ -108,7 +109,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// appendControl appends the escape of a quote, a backslash or a control character.
+// appendControl appends the escape sequence for a quote, a backslash or a control character.
 func appendControl(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// TimeLen is the length of a time of AppendTime in the years 0 to 9999.
+// TimeLen is the length of a time in the format of AppendTime, for the years 0 to 9999.
 const TimeLen = len("2006-01-02T15:04:05.000Z")
 
-// AppendISO8601 appends the ISO 8601 time s in the format of AppendTime.
+// AppendISO8601 parses s as ISO 8601 and appends it in the format of AppendTime.
 func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	t, ok := parseISO8601(s)
 	if !ok {
-		// A copy keeps the caller's memory from escaping through the error.
+		// Without a copy, the error would make the caller's memory escape to the heap.
 		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", strings.Clone(s))
 	}
 	return AppendTime(dst, t), nil
 }
 
-// parseISO8601 parses a calendar date in the extended format (2006-01-02) or the basic one
-// (20060102). T or a space may follow, with a time of day to the hour, minute, second or a
+// parseISO8601 parses a calendar date in the extended format (2006-01-02) or the basic format
+// (20060102). T or a space may follow, and then a time of day to the hour, minute, second or a
 // fraction, and an offset. The default offset is UTC. Week dates and ordinal dates are not
 // supported.
 func parseISO8601(s string) (t time.Time, ok bool) {
@@ -49,13 +49,13 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// cursor parses a time. Bad means that the input is invalid.
+// cursor reads a time from left to right. bad is set if the input is invalid.
 type cursor struct {
 	s   string
 	bad bool
 }
 
-// digits parses a number of exactly n digits.
+// digits parses a number that has exactly n digits.
 func (c *cursor) digits(n int) (v int) {
 	if len(c.s) < n {
 		c.bad = true
@@ -73,7 +73,7 @@ func (c *cursor) digits(n int) (v int) {
 	return v
 }
 
-// skip skips b if it is the next byte.
+// skip skips the next byte if it is b, and reports whether it did.
 func (c *cursor) skip(b byte) bool {
 	if c.s == "" || c.s[0] != b {
 		return false
@@ -84,8 +84,8 @@ func (c *cursor) skip(b byte) bool {
 
 func (c *cursor) digitNext() bool { return c.s != "" && c.s[0]-'0' <= 9 }
 
-// timeOfDay parses hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, with or without colons. 24:00 is
-// the end of the day; second 60 is a leap second.
+// timeOfDay parses hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, or the same without colons. 24:00 is
+// the end of the day, and second 60 is a leap second.
 func (c *cursor) timeOfDay() time.Duration {
 	hour, minute, second := c.digits(2), 0, 0
 	var fraction time.Duration
@@ -135,8 +135,8 @@ func (c *cursor) offset() time.Duration {
 	return sign * (time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 }
 
-// AppendTime appends t in ISO 8601, in UTC with milliseconds, such as 2006-01-02T15:04:05.000Z,
-// without quotes.
+// AppendTime appends t in ISO 8601, in UTC and with milliseconds, such as
+// 2006-01-02T15:04:05.000Z. It does not append quotes.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -156,7 +156,7 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	return dst
 }
 
-// putDecimal fills dst with the last digits of n.
+// putDecimal writes the last len(dst) digits of n to dst.
 func putDecimal(dst []byte, n int) {
 	for i := len(dst) - 1; i >= 0; i-- {
 		dst[i] = byte('0' + n%10)
@@ -164,7 +164,8 @@ func putDecimal(dst []byte, n int) {
 	}
 }
 
-// appendJSONTime appends t like MarshalJSON: RFC 3339 with up to nanoseconds, in its own zone.
+// appendJSONTime appends t like its MarshalJSON method, in RFC 3339 with up to nine decimals and in
+// its own time zone.
 func appendJSONTime(dst []byte, t time.Time) ([]byte, error) {
 	out, err := t.AppendText(append(dst, '"'))
 	if err != nil {

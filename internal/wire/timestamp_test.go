@@ -53,15 +53,15 @@ func TestISO8601(t *testing.T) {
 
 const digits40 = "1234567890123456789012345678901234567890"
 
-// A time that package time formats as RFC 3339 parses as the same time, and each accepted time can
-// be parsed again.
+// FuzzISO8601 checks that a time in RFC 3339 parses as the same time as in package time, and that each
+// result can be parsed again.
 func FuzzISO8601(f *testing.F) {
 	for _, s := range []string{"2006-01-02T15:04:05.999+07:00", "20060102T150405Z", "2006-01-02", "2016-12-31T23:59:60Z", "2006-01-02T24:00"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, ok := parseISO8601(s)
-		// time.Parse accepts more than RFC 3339, such as an hour with one digit.
+		// time.Parse accepts some times that are not RFC 3339, such as an hour with one digit.
 		want, err := time.Parse(time.RFC3339Nano, s)
 		if err == nil && want.Format(time.RFC3339Nano) == s && want.UTC().Year() >= 0 && want.UTC().Year() <= 9999 {
 			require.True(t, ok, s)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An unsupported value returns the same error as encoding/json, wherever it occurs.
+// For an unsupported value at any position, the encoder returns the same error as encoding/json.
 func TestUnsupportedValuesAreErrorsOfEncodingJSON(t *testing.T) {
 	for title, v := range unsupportedValues() {
 		_, err := AppendMap(nil, map[string]interface{}{"v": v}, "properties")
@@ -27,7 +27,7 @@ type (
 	chanField        struct{ V chan int }
 )
 
-// unsupportedValues returns a NaN or an infinity in each position of a value.
+// unsupportedValues returns values that contain a NaN or an infinity, each at a different position.
 func unsupportedValues() map[string]interface{} {
 	nan := math.NaN()
 	values := inPositions(nan)
@@ -50,7 +50,8 @@ func unsupportedValues() map[string]interface{} {
 	return values
 }
 
-// unsupportedTypes returns a channel, a function or a complex number in each position of a value.
+// unsupportedTypes returns values that contain a channel, a function or a complex number, each at a
+// different position.
 func unsupportedTypes() map[string]interface{} {
 	types := inPositions(make(chan int))
 	for title, v := range map[string]interface{}{

@@ -12,19 +12,19 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
-	Call *Call `json:"-"` // the call; observers must not keep it
+	Call *Call `json:"-"` // the call; observers must not retain it
 }
 
-// Ended reports the result of an attempt at a call for one destination. The State is
-// StatePending if the call will be retried.
+// Ended reports the result of an attempt at a call for one destination. If the call will be retried,
+// the State is StatePending.
 type Ended struct {
 	CallID      string    `json:"messageId"`
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
-	ReceivedAt  time.Time `json:"receivedAt"` // when the collector received the call
+	ReceivedAt  time.Time `json:"receivedAt"` // time when the collector received the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
-	Call    *Call     `json:"-"` // the call; observers must not keep it
+	Call    *Call     `json:"-"` // the call; observers must not retain it
 }

@@ -2,8 +2,8 @@ package tracking
 
 import "time"
 
-// A Code identifies the reason why a call or a request was rejected, in responses and in the
-// inspector.
+// A Code identifies the reason why a call or a request was rejected. Responses and the inspector
+// contain it.
 type Code string
 
 // Codes of rejected calls. The other calls of the request are accepted.
@@ -24,7 +24,7 @@ const (
 	CodeBadMessageID     Code = "bad_message_id"
 	CodeCallTooLarge     Code = "call_too_large"
 	CodeUnknownWriteKey  Code = "unknown_write_key"
-	CodeNotAsPlanned     Code = "not_as_planned" // violates the tracking plan of its source
+	CodeNotAsPlanned     Code = "not_as_planned" // the call violates the tracking plan of its source
 )
 
 // Codes of rejected requests.
@@ -48,12 +48,12 @@ type Rejection struct {
 	Code       Code      `json:"code"`
 	Field      string    `json:"field,omitempty"` // the invalid field, if any
 	Message    string    `json:"message"`         // the problem and how to fix it
-	Index      int       `json:"index"`           // index of the call in its request, from 0
+	Index      int       `json:"index"`           // index of the call in its request, counted from 0
 	Source     string    `json:"source,omitempty"`
-	Type       string    `json:"type,omitempty"` // from the endpoint or the call; at most 40 characters
+	Type       string    `json:"type,omitempty"` // type set by the endpoint or by the call; at most 40 characters
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received, with the write key redacted; at most 32 KiB
+	Body       []byte    `json:"-"` // received call, with the write key redacted; at most 32 KiB
 
-	Sender     Sender      `json:"sender,omitzero"`      // of the request
-	Violations []Violation `json:"violations,omitempty"` // of a call that violates the plan, see Call.Violations
+	Sender     Sender      `json:"sender,omitzero"`      // sender of the request
+	Violations []Violation `json:"violations,omitempty"` // violations, if the call violates the plan; see Call.Violations
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Source is a program, a site or an app that sends calls. It is identified by its write
-// key.
+// A Source is a program, a website or an app that sends calls. Its write key identifies it.
 type Source struct {
 	Name     string `json:"name"`
 	WriteKey string `json:"writeKey"`
-	// CallsPerSecond is the average rate above which the source gets 429 responses. Defaults
-	// to Limits.CallsPerSecond.
+	// CallsPerSecond limits the average rate of the source. Requests above it get 429
+	// responses. Defaults to Limits.CallsPerSecond.
 	CallsPerSecond int `json:"callsPerSecond,omitempty"`
 }
 
@@ -26,26 +25,28 @@ type Destination struct {
 	Name string `json:"name"`
 	// Sources are the names of the connected sources. An empty list connects all sources.
 	Sources []string `json:"sources,omitempty"`
-	// Types filters calls by type: alias, group, identify, page, screen, track or delete, the
-	// notification of a deletion request. Only Deny can exclude delete. Defaults to all types.
+	// Types filters calls by type: alias, group, identify, page, screen, track or delete. A
+	// call of type delete is the notification of a deletion request; only Deny can exclude it.
+	// Defaults to all types.
 	Types Filter `json:"types,omitzero"`
 	// Events filters track calls by event name. A name that ends in * is a prefix. Defaults
 	// to all events.
 	Events Filter `json:"events,omitzero"`
-	// MaxPerSecond is the maximum rate of attempts, evenly spaced: 0.5 is one every two
-	// seconds. Each collector of a cluster applies it separately. Defaults to no limit.
+	// MaxPerSecond is the maximum rate of attempts. Attempts are evenly spaced: 0.5 means one
+	// every two seconds. Each collector of a cluster applies the limit separately. Defaults to no
+	// limit.
 	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
 	// Concurrency is the maximum number of calls in flight, up to 1,000. Defaults to the
 	// collector's setting, or 64.
 	Concurrency int `json:"concurrency,omitempty"`
-	// Disabled destinations get no calls.
+	// Disabled reports that the destination gets no calls.
 	Disabled bool `json:"disabled,omitempty"`
-	// Paused destinations make no attempts. Their calls stay pending.
+	// Paused reports that no attempts are made. The calls of the destination stay pending.
 	Paused bool `json:"paused,omitempty"`
 	// Ordering sets the delivery order.
 	Ordering
-	// GoneSince is when all webhooks had responded with 410 (Gone). Calls fail without a request
-	// from then on. It is set by the collector.
+	// GoneSince is the time when all webhooks had responded with 410 (Gone). After it, calls fail
+	// without a request. The collector sets it.
 	GoneSince time.Time `json:"goneSince,omitzero"`
 	// Settings contains the webhooks, their headers and the shared secret.
 	webhook.Settings
@@ -57,11 +58,11 @@ type Filter struct {
 	Deny  []string `json:"deny,omitempty"`
 }
 
-// callTypes are the types that Types may name.
+// callTypes contains the types that Destination.Types may contain.
 var callTypes = []string{"alias", "delete", "group", "identify", "page", "screen", "track"}
 
-// Validate returns a [*webhook.FieldError] for each invalid setting, joined, or nil. It does
-// not check Name and Sources.
+// Validate returns a joined error with a [*webhook.FieldError] for each invalid setting, or nil. It
+// does not check Name and Sources.
 func (d Destination) Validate() error {
 	problems := []error{d.problem(), d.Settings.Validate()}
 	d.Types.each("types", func(field, name string) {
@@ -86,13 +87,13 @@ func (d Destination) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Bounds of MaxPerSecond and Concurrency.
+// Limits of MaxPerSecond and Concurrency.
 const (
 	minPerSecond, maxPerSecond = 0.001, 1_000_000
 	maxConcurrency             = 1000
 )
 
-// each calls see with each name of the filter and the path of its field.
+// each calls see for each name in the filter, with the path of its field.
 func (f Filter) each(setting string, see func(field, name string)) {
 	for i, name := range f.Allow {
 		see(fmt.Sprintf("%s.allow[%d]", setting, i), name)

@@ -10,24 +10,24 @@ import (
 // An Ordering sets the order in which the calls of a destination are delivered. See
 // docs/webhooks.md.
 type Ordering struct {
-	// Order selects the calls that are delivered one after another. Defaults to [OrderNone].
+	// Order selects whether calls are delivered one after another. Defaults to [OrderNone].
 	Order Order `json:"order,omitempty"`
-	// GiveUpAfter is how long a failing call may block its user's later calls, from its first
-	// attempt. Then the call fails permanently. Defaults to and is at most [webhook.Window]
-	// after the call was accepted.
+	// GiveUpAfter is how long a failing call may block its user's later calls, counted from its
+	// first attempt. After that, the call fails permanently. The default and the maximum are the
+	// end of [webhook.Window] after the call was accepted.
 	GiveUpAfter time.Duration `json:"giveUpAfter,omitempty"`
 	// OnFailure decides whether a failing call blocks its user's later calls. Defaults to
 	// [OnFailureHold].
 	OnFailure OnFailure `json:"onFailure,omitempty"`
 }
 
-// An Order selects the calls that are delivered one after another.
+// An Order selects whether calls are delivered one after another.
 type Order string
 
 // Values of Ordering.Order.
 const (
 	OrderNone Order = "none" // calls are delivered in parallel
-	OrderUser Order = "user" // each user's calls are delivered one after another, as accepted
+	OrderUser Order = "user" // each user's calls are delivered one after another, in order of acceptance
 )
 
 // OnFailure decides whether a temporary failure blocks the user's later calls.
@@ -35,8 +35,8 @@ type OnFailure string
 
 // Values of Ordering.OnFailure.
 const (
-	OnFailureHold     OnFailure = "hold"     // they wait until the call is delivered or fails permanently
-	OnFailureOvertake OnFailure = "overtake" // they are delivered before the failing call
+	OnFailureHold     OnFailure = "hold"     // later calls wait until the failing call is delivered or fails permanently
+	OnFailureOvertake OnFailure = "overtake" // later calls are delivered before the failing call
 )
 
 // IsOrdered reports whether calls are delivered in order.

@@ -8,10 +8,10 @@ import (
 // An Outcome is the result of a call at one destination.
 type Outcome struct {
 	State State `json:"state"`
-	// Reason explains why the call is filtered, failed or still pending.
+	// Reason explains why the call was filtered, has failed or is still pending.
 	Reason string `json:"reason,omitempty"`
-	// Note is data for the next attempt at a pending call. The journal returns it unchanged
-	// in Entry.Notes. It is at most 64 bytes of ASCII without commas and white space.
+	// Note contains data for the next attempt at a pending call. The journal returns it unchanged
+	// in Entry.Notes. It has at most 64 bytes of ASCII without commas and white space.
 	Note string `json:"note,omitempty"`
 }
 
@@ -23,7 +23,7 @@ const (
 	StatePending   State = iota // not attempted yet, in flight, or waiting for a retry
 	StateDelivered              // accepted by a webhook
 	StateFailed                 // failed permanently; kept for replay
-	StateFiltered               // not for this destination
+	StateFiltered               // not sent to this destination
 )
 
 var stateNames = [...]string{StatePending: "pending", StateDelivered: "delivered", StateFailed: "failed", StateFiltered: "filtered"}

@@ -2,27 +2,27 @@ package tracking
 
 // A Record is a call with its attempts and results.
 type Record struct {
-	// Seq is the number of the call in the order of acceptance, from 1.
+	// Seq is the position of the call in the order of acceptance, counted from 1.
 	Seq     int64
 	Call    Call
 	Repeats int // number of duplicates received
-	// RetryCount is the X-Retry-Count header of the request that contained the call, from the
-	// newest request if there were several: the number of earlier requests with the call. It
-	// is 0 for a first attempt, and if the sender does not report it.
+	// RetryCount is the number of earlier requests with the call, as reported by the sender in the
+	// X-Retry-Count header. If several requests contained the call, the newest one counts. It is
+	// 0 for a first attempt, and if the sender does not report it.
 	RetryCount int
 	// TraceParent and TraceState are the W3C trace context of the request that contained the
-	// call. They are empty if it was missing or invalid.
+	// call. They are empty if the context was missing or invalid.
 	TraceParent, TraceState string
 	Ends                    []Ended   // results at all destinations, oldest first
 	Attempts                []Attempt // requests to webhooks, oldest first
-	// Partial reports whether the record began with an attempt at the call: earlier results
+	// Partial reports that the record began with an attempt at the call, so that earlier results
 	// at other destinations are unknown.
 	Partial bool
 
 	missed func(format string, args []any) // see Explaining; may be nil
 }
 
-// Last returns the latest result at a destination. The second value is false if there is no
+// Last returns the latest result at a destination. The second result is false if there is no
 // result yet.
 func (r *Record) Last(destination string) (Ended, bool) {
 	for i := len(r.Ends) - 1; i >= 0; i-- {
@@ -34,14 +34,14 @@ func (r *Record) Last(destination string) (Ended, bool) {
 }
 
 // State returns the state of the call at a destination, with the reason. The second result is
-// false before the first result.
+// false if there is no result yet.
 func (r Record) State(destination string) (Outcome, bool) {
 	last, decided := r.Last(destination)
 	return last.Outcome, decided
 }
 
 // Missf returns false, and records the reason why a Match rejects the record. The errors of a
-// View's Wait, Expect and ExpectN report it:
+// View's Wait, Expect and ExpectN contain the reason:
 //
 //	func(r *mockserver.Record) bool {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")

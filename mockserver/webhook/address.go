@@ -14,8 +14,8 @@ import (
 // link-local addresses, cloud metadata services, multicast, broadcast and the unspecified
 // address.
 //
-// An IPv4 address that is embedded in an IPv6 address is checked as well: IPv4-mapped, NAT64,
-// 6to4, Teredo and the obsolete formats.
+// If an IPv6 address contains an IPv4 address, the Policy checks the IPv4 address as well. This
+// applies to IPv4-mapped, NAT64, 6to4 and Teredo addresses, and to obsolete formats.
 type Policy struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1. Defaults to false.
 	AllowLoopback bool
@@ -23,11 +23,11 @@ type Policy struct {
 	Allow []netip.Prefix
 }
 
-// A PolicyError reports an address that the Policy refuses. No packet was sent to it.
+// A PolicyError reports an address that the Policy refuses. Nothing was sent to the address.
 type PolicyError struct {
 	Addr    netip.Addr
-	Rule    string // the rule that refused it, such as "private network 10.0.0.0/8"
-	Setting string // the setting that allows it; empty if no setting does
+	Rule    string // rule that refuses the address, such as "private network 10.0.0.0/8"
+	Setting string // setting that allows the address; empty if no setting does
 }
 
 func (e *PolicyError) Error() string {
@@ -40,7 +40,7 @@ func (e *PolicyError) Error() string {
 // A network is a special-purpose network.
 type network struct {
 	prefix  netip.Prefix
-	name    string // for PolicyError.Rule
+	name    string // name in PolicyError.Rule
 	allowed allowance
 }
 
@@ -48,7 +48,7 @@ type network struct {
 type allowance uint8
 
 const (
-	never      allowance = iota // none
+	never      allowance = iota // no setting
 	ifListed                    // Policy.Allow
 	ifLoopback                  // Policy.Allow or Policy.AllowLoopback
 )
@@ -61,7 +61,7 @@ func special(allowed allowance, name string, prefixes ...string) []network {
 	return list
 }
 
-// networks are the special-purpose networks. The first match names the rule.
+// networks contains the special-purpose networks. The first match names the rule.
 var networks = slices.Concat(
 	special(never, "cloud metadata service",
 		"169.254.169.254/32",     // most clouds
@@ -116,8 +116,8 @@ func (p Policy) Check(addr netip.Addr) error {
 	}
 	inner, carried := carriedIPv4(a)
 	for _, v4 := range inner {
-		// The gateway has its own loopback network, so AllowLoopback does not apply to an
-		// embedded address.
+		// AllowLoopback does not apply to an embedded address, because the gateway has its own
+		// loopback network.
 		if err := (Policy{Allow: p.Allow}).Check(v4); err != nil && (carried || neverAllowed(err)) {
 			return carry(addr, err)
 		}
@@ -157,7 +157,7 @@ func (n *network) refuse(addr netip.Addr) error {
 
 func allowSetting(p netip.Prefix) string { return `egress.allow: ["` + p.String() + `"]` }
 
-// orDev names the other way to set AllowLoopback. It does not apply to embedded addresses.
+// orDev describes another way to set AllowLoopback. It does not apply to embedded addresses.
 const orDev = ", or run in dev mode"
 
 func neverAllowed(err error) bool {
@@ -165,7 +165,7 @@ func neverAllowed(err error) bool {
 	return errors.As(err, &refusal) && refusal.Setting == ""
 }
 
-// carry turns the error for an embedded IPv4 address into one for the IPv6 address.
+// carry converts the error for an embedded IPv4 address to an error for the IPv6 address.
 func carry(addr netip.Addr, err error) error {
 	var inner *PolicyError
 	if !errors.As(err, &inner) {
@@ -186,9 +186,9 @@ func (p Policy) allows(a netip.Addr) bool {
 	return false
 }
 
-// carriedIPv4 returns the IPv4 addresses embedded in an IPv6 address. If certain, packets
-// reach that IPv4 address, and its rules decide. Otherwise they may reach it, and only the
-// rules that no setting overrides apply.
+// carriedIPv4 returns the IPv4 addresses embedded in an IPv6 address. If certain is true, packets
+// are sent to the IPv4 address, and its rules decide. Otherwise packets may be sent to it, and only
+// the rules that no setting overrides apply.
 func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
 	if !a.Is6() {
 		return nil, false
@@ -205,7 +205,7 @@ func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
 		return []netip.Addr{v4(b[2], b[3], b[4], b[5])}, true
 	case teredo.Contains(a):
 		return []netip.Addr{v4(b[4], b[5], b[6], b[7]), v4(^b[12], ^b[13], ^b[14], ^b[15])}, false
-	case localNAT64.Contains(a): // RFC 6052, 2.2: prefixes of 48, 56, 64 and 96 bits
+	case localNAT64.Contains(a): // prefixes of 48, 56, 64 and 96 bits; RFC 6052, 2.2
 		return nonZero(v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]), last), false
 	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP, RFC 5214, 6.1
 		return []netip.Addr{last}, false
@@ -213,7 +213,7 @@ func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
 	return nil, false
 }
 
-// nonZero removes the zero addresses, which stand for a format that does not apply.
+// nonZero removes zero addresses. A zero address means that a format does not apply.
 func nonZero(all ...netip.Addr) (some []netip.Addr) {
 	for _, a := range all {
 		if a.As4()[0] != 0 {
@@ -224,9 +224,9 @@ func nonZero(all ...netip.Addr) (some []netip.Addr) {
 }
 
 // CheckHost returns a [*PolicyError] if the host of a URL is an IP address that the policy
-// refuses. It also recognizes the formats that some resolvers accept: decimal, octal and
-// hexadecimal numbers, and fewer than four parts. It does not use DNS; the addresses of host
-// names are checked when the connection is made.
+// refuses. It also recognizes formats that only some resolvers accept: decimal, octal and
+// hexadecimal numbers, and fewer than four parts. It does not use DNS. The addresses of a host
+// name are checked for each connection.
 func (p Policy) CheckHost(host string) error {
 	host = strings.TrimSuffix(host, ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -238,8 +238,8 @@ func (p Policy) CheckHost(host string) error {
 	return nil
 }
 
-// looseIPv4 parses an IPv4 address like inet_aton: one to four numbers, decimal, octal (0…)
-// or hexadecimal (0x…). The last number fills the remaining bytes.
+// looseIPv4 parses an IPv4 address like inet_aton. The address consists of one to four numbers,
+// each decimal, octal (0…) or hexadecimal (0x…). The last number fills the remaining bytes.
 func looseIPv4(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

@@ -11,22 +11,22 @@ import (
 // must not be modified.
 type Attempt struct {
 	Time     time.Time     `json:"time"`     // start of the attempt
-	Duration time.Duration `json:"duration"` // of the whole exchange; nanoseconds in JSON
+	Duration time.Duration `json:"duration"` // duration of the whole exchange; nanoseconds in JSON
 	URL      string        `json:"url"`
-	Number   int           `json:"number"` // the X-Attempt header, from 1
-	// Status is the status code of the response, or 0 without a response.
+	Number   int           `json:"number"` // value of the X-Attempt header, counted from 1
+	// Status is the status code of the response, or 0 if there was no response.
 	Status  int     `json:"status,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// Reason and Error explain a failure: Reason for programs, Error for people.
+	// Reason and Error explain a failure. Reason is for programs, and Error for people.
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// RetryAfter is the delay that the receiver requested with a Retry-After header, from one
-	// second to Window. It is 0 unless Verdict is Temporary.
+	// RetryAfter is the delay that the receiver requested with a Retry-After header. It is
+	// between one second and Window, or 0 if Verdict is not Temporary.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// NotConnected reports that the attempt failed before a connection to the receiver was
-	// established, so the request did not cause the failure.
+	// established. The request did not cause such a failure.
 	NotConnected bool `json:"-"`
-	// RequestHeader is the header of the request without Host and Content-Length.
+	// RequestHeader is the header of the request, except Host and Content-Length.
 	RequestHeader http.Header `json:"requestHeader,omitempty"`
 	RequestBody   []byte      `json:"requestBody,omitempty"`
 	// ResponseHeader and ResponseBody are truncated to 4 KB each.
@@ -38,11 +38,11 @@ type Attempt struct {
 type Verdict int
 
 const (
-	// Success: the receiver accepted the call. No webhook gets another attempt.
+	// Success means that the receiver accepted the call. No webhook gets another attempt.
 	Success Verdict = iota + 1
-	// Temporary: a retry at this webhook may succeed.
+	// Temporary means that a retry at this webhook may succeed.
 	Temporary
-	// Permanent: a retry at this webhook would fail again.
+	// Permanent means that a retry at this webhook would fail again.
 	Permanent
 )
 
@@ -83,7 +83,7 @@ const (
 	ReasonConnection  Reason = "connection"        // the connection failed or broke
 	ReasonPolicy      Reason = "refused_by_policy" // see PolicyError
 	ReasonSelfSigned  Reason = "self_signed"       // the certificate is self-signed
-	ReasonCertificate Reason = "certificate"       // the certificate is invalid for another reason
+	ReasonCertificate Reason = "certificate"       // the certificate is invalid for any other reason
 	ReasonRedirect    Reason = "redirect"          // a 3xx response; redirects are not followed
 	ReasonStatus      Reason = "status"            // any other response that is not 2xx
 	ReasonRequest     Reason = "request"           // the settings do not result in a valid request

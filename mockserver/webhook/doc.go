@@ -14,11 +14,11 @@
 //
 // A destination with the signature "standard" or "both" signs according to the Standard
 // Webhooks specification. [VerifyStandard] verifies these signatures and refuses requests that
-// are older than five minutes. [VerifyRequest] and [Handler] accept either kind.
+// are older than five minutes. [VerifyRequest] and [Handler] accept both kinds of signatures.
 //
-// Receivers in other languages often have only the parsed body. They can verify the signature
-// over JSON.stringify of it, because the body is in the canonical form that JSON.stringify
-// produces (see [Canonical]). Go's encoding/json formats JSON differently, so receivers in Go
+// Receivers in other languages often have only the parsed body. They can verify the signature of
+// the string that JSON.stringify returns for it, because the collector sends bodies in this
+// canonical form (see [Canonical]). Go's encoding/json formats JSON differently, so receivers in Go
 // must verify the raw bytes. docs/webhooks.md in the repository documents the bodies and has
 // verifiers in Node and Python.
 //
@@ -27,8 +27,8 @@
 //
 // # Sending
 //
-// [Payload] returns the body of a call, and [Sign] its signature. The collector sends the
-// request to each webhook of the destination's [Settings] in parallel and records an [Attempt]
+// [Payload] returns the body of a call, and [Sign] the signature of a body. The collector sends the
+// request to all webhooks in the destination's [Settings] at the same time, and records an [Attempt]
 // for each. One success is enough. Webhooks that failed temporarily are retried with
 // increasing delays until the [Window] ends. A [Policy] checks the address of each connection.
 // Self-signed certificates are refused. A [SenderConfig] configures the requests.

@@ -12,10 +12,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Verify the signature before your handler.
+// The handler verifies the signature before it calls your handler.
 func ExampleHandler() {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, err := io.ReadAll(r.Body) // verified, at most webhook.MaxBody bytes
+		call, err := io.ReadAll(r.Body) // the body is verified, and has at most webhook.MaxBody bytes
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -48,7 +48,7 @@ func ExampleHandler() {
 // If a framework has read the body, verify the raw bytes.
 func ExampleVerify() {
 	body := []byte(`{"type":"identify"}`)
-	const signature = "65fa3cc4aa795a7507104be99beee719da049c63" // the X-Signature header
+	const signature = "65fa3cc4aa795a7507104be99beee719da049c63" // value of the X-Signature header
 	fmt.Println(webhook.Verify("secret", body, signature))
 	fmt.Println(webhook.Verify("another secret", body, signature))
 	fmt.Println(webhook.Verify("secret", body, ""))
@@ -63,8 +63,8 @@ func ExampleSign() {
 	// Output: 65fa3cc4aa795a7507104be99beee719da049c63
 }
 
-// The body is in the format of JSON.stringify: array indices first, numbers in their shortest form,
-// only required escapes.
+// The body has the format of JSON.stringify: array indices come first, numbers have their shortest
+// form, and only required escapes are used.
 func ExamplePayload() {
 	body, err := webhook.Payload([]byte(`{
 		"type": "track", "event": "Item Bought", "userId": "019mr8mf4r",

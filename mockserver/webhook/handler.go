@@ -10,17 +10,18 @@ import (
 	"strconv"
 )
 
-// MaxBody is the maximum size in bytes of a request body that [Handler] accepts. A call has
-// at most 32 KB when the collector receives it, and little more in canonical form.
+// MaxBody is the maximum size in bytes of a request body that [Handler] accepts. A call has at most
+// 32 KB when the collector receives it. The body of a webhook request is only a little longer.
 const MaxBody = 1 << 20
 
-// VerifyRequest verifies the signature of a request with its raw body. It calls
-// [VerifyStandard] if the request has a Webhook-Signature header, and [Verify] otherwise. The
-// signature must match one of the secrets; pass both during a secret rotation. VerifyRequest
-// returns the error for the first secret.
+// VerifyRequest verifies the signature of a request. body is the raw body. If the request has a
+// Webhook-Signature header, VerifyRequest calls [VerifyStandard], otherwise [Verify]. The
+// signature must match one of the secrets. During a secret rotation, pass both secrets. If no secret
+// matches, VerifyRequest returns the error for the first secret.
 //
-// To protect against replayed requests, call VerifyStandard instead: an X-Signature does not
-// contain a timestamp, and an attacker can remove the Webhook headers of a request with both signatures.
+// To protect against replayed requests, call VerifyStandard instead. An X-Signature does not
+// contain a timestamp, and if a request has both signatures, an attacker can remove the Webhook
+// headers.
 //
 // VerifyRequest is safe for concurrent use.
 func VerifyRequest(body []byte, header http.Header, secrets ...string) error {
@@ -43,8 +44,8 @@ func VerifyRequest(body []byte, header http.Header, secrets ...string) error {
 }
 
 // Handler returns a handler that verifies the signature of each request with [VerifyRequest]
-// and then calls next, which can read the body again. others are additional accepted secrets,
-// for a rotation. Handler responds to other requests with {"error": "…"} and the status 401
+// and then calls next, which can read the body again. others contains additional secrets to accept
+// during a rotation. If the verification fails, the response is {"error": "…"}. Its status is 401
 // if the signature is missing, wrong or too old, 413 if the body is longer than MaxBody, 400
 // if the body cannot be read, and 500 if secret is empty.
 func Handler(secret string, next http.Handler, others ...string) http.Handler {
@@ -88,7 +89,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 func refuse(w http.ResponseWriter, status int, err error) {
-	body, _ := json.Marshal(map[string]string{"error": err.Error()}) // strings always marshal
+	body, _ := json.Marshal(map[string]string{"error": err.Error()}) // cannot fail for a map of strings
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

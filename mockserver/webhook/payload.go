@@ -14,9 +14,9 @@ import (
 type AliasFields string
 
 const (
-	// AliasSpaced names them `Previous ID` and `User ID`. It is the default.
+	// AliasSpaced selects the names `Previous ID` and `User ID`. It is the default.
 	AliasSpaced AliasFields = "spaced"
-	// AliasCamelCase names them `previousId` and `userId`.
+	// AliasCamelCase selects the names `previousId` and `userId`.
 	AliasCamelCase AliasFields = "camelCase"
 )
 
@@ -32,14 +32,14 @@ const (
 //	group     version, type, groupId, userId, traits, timestamp
 //	delete    type, userId, timestamp
 //
-// Except for delete, anonymousId follows the user ID and context is the last field, if the
-// call has them. version is 1. properties and traits default to {}. The name and category of a
-// page are added to its properties unless these have the same keys. timestamp is in UTC with
-// milliseconds. A null field counts as missing. IDs and names are strings; a number becomes a
-// string with the same digits. Other fields are not part of the documented body and are
-// omitted, including a screen's category and properties.
+// If the call has an anonymousId or a context, the body contains it as well, except for delete:
+// anonymousId follows the user ID, and context is the last field. version is 1. properties and
+// traits default to {}. The name and category of a page are added to its properties, unless these
+// have the same keys. timestamp is in UTC with milliseconds. A null field counts as missing. IDs
+// and names are strings; a number becomes a string with the same digits. Other fields of the call
+// are omitted, including a screen's category and properties.
 //
-// The error names the field that is missing or is not an object. Payload is safe for
+// If a field is missing or is not an object, the error names the field. Payload is safe for
 // concurrent use.
 func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	o, err := canonical.ReadObject(call)
@@ -52,7 +52,7 @@ func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	return f.body(alias)
 }
 
-// fields are the values of a call that the body may contain, in canonical form. A missing
+// fields contains the values of a call that the body may contain, in canonical form. A missing
 // value is nil.
 type fields struct {
 	kind, userID, anonymousID, event, name, category, properties,
@@ -76,8 +76,8 @@ func (f *fields) read(o canonical.Object) {
 // isNumber reports whether a JSON value with this first byte is a number.
 func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
-// named returns the field with a key, or nil, and whether it is an ID or a name, which must
-// be strings.
+// named returns the field with a key, or nil. isText reports that the field is an ID or a name, which
+// must be a string.
 func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 	switch string(key) {
 	case `"userId"`:
@@ -111,8 +111,8 @@ func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 // keysSize is the approximate size of the keys and punctuation of a body in bytes.
 const keysSize = 112
 
-// size returns the approximate size of the body. Attempts retain the body with its unused
-// capacity.
+// size returns the approximate size of the body. It should be accurate, because attempts retain the
+// unused capacity of the body too.
 func (f *fields) size() int {
 	return len(f.kind) + len(f.userID) + len(f.anonymousID) + len(f.event) + len(f.name) + len(f.category) + len(f.properties) +
 		len(f.traits) + len(f.groupID) + len(f.previousID) + len(f.context) + len(f.timestamp) + keysSize
@@ -158,7 +158,7 @@ func (f *fields) body(alias AliasFields) ([]byte, error) {
 	return b.close()
 }
 
-// A body builds the JSON body. It keeps the first error.
+// A body builds a JSON body. It stores the first error.
 type body struct {
 	kind string
 	out  []byte
@@ -237,7 +237,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // time writes the timestamp.
 func (b *body) time(value []byte) {
-	if isWrittenTime(value) { // as the collector stores it
+	if isWrittenTime(value) { // no parsing needed: the collector stores times in this format
 		b.field("timestamp", value)
 		return
 	}
@@ -251,8 +251,8 @@ func (b *body) time(value []byte) {
 	b.out = append(b.out, '"')
 }
 
-// isWrittenTime reports whether a value is in timeLayout. It returns false for days after the
-// 28th, which are parsed instead.
+// isWrittenTime reports whether a value has the format timeLayout. It is a fast check, and returns
+// false for days after the 28th.
 func isWrittenTime(value []byte) bool {
 	const form = `"0000-00-00T00:00:00.000Z"`
 	if len(value) != len(form) {
@@ -273,8 +273,8 @@ func (f *fields) pageProperties() []byte {
 	return withMember(withMember(f.properties, `"name"`, f.name), `"category"`, f.category)
 }
 
-// withMember appends a field to a canonical object, unless the object has the key or value is
-// nil. It returns any other value unchanged.
+// withMember appends a field to an object in canonical form, unless the object has the key or value
+// is nil. It returns a value that is not an object unchanged.
 func withMember(object []byte, key string, value []byte) []byte {
 	if object == nil {
 		object = []byte("{}")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestPayloadGolden compares the body of each type with the documented one.
+// TestPayloadGolden compares the body of each type with the documented body.
 func TestPayloadGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
 	if err != nil || len(files) < 8 {
@@ -207,7 +207,7 @@ func BenchmarkPayload(b *testing.B) {
 	}
 }
 
-// Timestamps that look complete are not parsed, but invalid ones must be refused.
+// Timestamps in the usual format are not parsed, but invalid ones must be refused.
 func TestInvalidTimesAreRefused(t *testing.T) {
 	for _, at := range []string{
 		"2024-05-17T10:20:30.123Z", "2024-02-29T23:59:59.999Z", "2023-02-28T00:00:00.000Z", "0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z",

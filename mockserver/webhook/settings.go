@@ -19,24 +19,25 @@ const MaxEndpoints = 5
 
 // Settings configures the webhooks of a destination.
 type Settings struct {
-	// Webhooks are the one to five URLs that receive each call.
+	// Webhooks contains one to five webhooks, which all receive each call.
 	Webhooks []Endpoint `json:"webhooks"`
-	// SharedSecret signs each request, see [Sign] and [SignStandard]. Requests are unsigned
-	// if it is empty.
+	// SharedSecret is the secret that signs each request; see [Sign] and [SignStandard]. If it is
+	// empty, requests are not signed.
 	SharedSecret string `json:"sharedSecret,omitempty"`
 	// PreviousSecret adds a second signature during a secret rotation. It requires
-	// [SignatureStandard] or [SignatureBoth], because a request has only one X-Signature.
+	// [SignatureStandard] or [SignatureBoth], because X-Signature contains only one signature.
 	// Optional.
 	PreviousSecret string `json:"previousSecret,omitempty"`
 	// Signature selects the kind of signature. Defaults to [SignatureService].
 	Signature Signature `json:"signature,omitempty"`
-	// AliasFields selects the names of the IDs in alias bodies. Defaults to [AliasSpaced].
+	// AliasFields selects the names of the two IDs in the bodies of alias calls. Defaults to
+	// [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
 	// TraceContext selects the trace headers of requests. Defaults to [TraceParent].
 	TraceContext TraceContext `json:"traceContext,omitempty"`
 }
 
-// An Endpoint is the URL of a webhook with the headers of each request.
+// An Endpoint is the URL of a webhook, with the headers that are added to each request.
 type Endpoint struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"`
@@ -45,17 +46,17 @@ type Endpoint struct {
 // A FieldError describes one invalid setting.
 type FieldError struct {
 	Field   string // path of the setting, such as webhooks[2].headers["Host"]
-	Problem string // follows the field, such as "is empty"
+	Problem string // follows the field in the error, such as "is empty"
 	Hint    string // how to fix it
 }
 
-// Error returns the field, the problem and the hint. It shortens the field to 80 bytes and
-// the problem to 160, because both may repeat the input.
+// Error returns the field, the problem and the hint. It shortens the field to 80 bytes and the
+// problem to 160 bytes, because both may contain input.
 func (e *FieldError) Error() string {
 	return text.CutBytes(text.MaxField, e.Field) + ": " + text.CutBytes(text.MaxProblem, e.Problem) + ": " + e.Hint
 }
 
-// Validate returns a [*FieldError] for each invalid setting, joined in the order of the
+// Validate returns a joined error with a [*FieldError] for each invalid setting, in the order of the
 // fields, or nil.
 func (s Settings) Validate() error {
 	var p problems
@@ -91,7 +92,7 @@ func (p *problems) add(field, problem, hint string) {
 	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
 }
 
-// signing checks that requests can be signed with the secrets.
+// signing checks that the secrets can sign requests.
 func (p *problems) signing(s Settings) {
 	switch s.Signature {
 	case "", SignatureService:

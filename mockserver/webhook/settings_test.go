@@ -32,7 +32,7 @@ func TestSettingsJSON(t *testing.T) {
 	}
 }
 
-// fieldErrors returns the errors joined by Validate.
+// fieldErrors returns the errors that Validate has joined.
 func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 	t.Helper()
 	if err == nil {

@@ -17,8 +17,8 @@ var (
 	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not match the body: the secrets differ, or the body was changed")
 )
 
-// Sign returns the X-Signature header for a body: the HMAC-SHA1 of the body with the secret as
-// the key, as 40 lower-case hexadecimal digits. It is safe for concurrent use.
+// Sign returns the X-Signature header for a body: the HMAC-SHA1 of the body as 40 lower-case
+// hexadecimal digits. The secret is the key. Sign is safe for concurrent use.
 func Sign(secret string, body []byte) string {
 	s := signers.Get().(*signer)
 	defer signers.Put(s)
@@ -41,9 +41,9 @@ type signer struct {
 
 var signers = sync.Pool{New: func() any { return new(signer) }}
 
-// Verify checks the X-Signature header of a body in constant time. body must be the raw bytes
-// of the request, before any parsing. The error is [ErrNoSecret] if the secret is empty,
-// [ErrNoSignature], [ErrMalformedSignature] or [ErrWrongSignature]. It does not reveal the
+// Verify checks the X-Signature header of a request in constant time. body must be the raw body of
+// the request, before any parsing. The error is [ErrNoSecret] if the secret is empty. Otherwise it
+// is [ErrNoSignature], [ErrMalformedSignature] or [ErrWrongSignature]. It does not reveal the
 // correct signature. Verify is safe for concurrent use.
 func Verify(secret string, body []byte, signature string) error {
 	switch {

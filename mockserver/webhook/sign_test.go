@@ -13,7 +13,7 @@ import (
 )
 
 func TestSign(t *testing.T) {
-	// RFC 2202, test cases 2 and 1, and one from openssl dgst -sha1 -hmac.
+	// These are test cases 2 and 1 of RFC 2202, and a result of openssl dgst -sha1 -hmac.
 	for _, tt := range []struct{ secret, body, want string }{
 		{"Jefe", "what do ya want for nothing?", "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79"},
 		{strings.Repeat("\x0b", 20), "Hi There", "b617318655057264e28bc0b6fb378c8ef146be00"},
@@ -62,7 +62,7 @@ func TestHandler(t *testing.T) {
 	tests := []struct {
 		name, secret string
 		body         io.Reader
-		length       int64 // -1 is chunked
+		length       int64 // -1 selects chunked encoding
 		header       http.Header
 		status       int
 		text         string

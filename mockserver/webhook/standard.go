@@ -16,9 +16,9 @@ import (
 type Signature string
 
 const (
-	// SignatureService sends an X-Signature header, see [Sign].
+	// SignatureService sends the X-Signature header; see [Sign].
 	SignatureService Signature = "service"
-	// SignatureStandard signs according to the Standard Webhooks specification, see
+	// SignatureStandard signs according to the Standard Webhooks specification; see
 	// [SignStandard].
 	SignatureStandard Signature = "standard"
 	// SignatureBoth sends both signatures.
@@ -53,11 +53,11 @@ const (
 	publicPrefix                      = "whpk_"
 )
 
-// maxSignatures is the maximum number of signatures of a request that are checked.
+// maxSignatures is the maximum number of signatures that are checked for a request.
 const maxSignatures = 16
 
 // SignStandard returns a signature for the Webhook-Signature header according to the Standard
-// Webhooks specification. It covers id, at in Unix seconds, and the body.
+// Webhooks specification. It signs id, the time at in Unix seconds, and the body.
 //
 //	secret        signature
 //	whsec_…       v1,…  HMAC-SHA256; the key is the base64-decoded rest of the secret
@@ -82,7 +82,7 @@ func SignStandard(secret, id string, at time.Time, body []byte) (string, error) 
 }
 
 // VerifyStandard checks the Webhook-Signature header of a request in constant time. body must
-// be the raw bytes of the request, before any parsing. The secret has a format of
+// be the raw body of the request, before any parsing. The secret has one of the formats of
 // [SignStandard], or is whpk_… with the public key of a whsk_… secret. One of the signatures
 // must match, and the timestamp must be within [Tolerance] of the current time. The error is
 // [ErrNoSecret], [ErrNoSignature], [ErrMalformedStandard], [ErrOldTimestamp] or
@@ -119,7 +119,7 @@ func signedContent(id, timestamp string, body []byte) []byte {
 	return append(content, body...)
 }
 
-// A secretKey is a parsed secret. One of its fields is set.
+// A secretKey is a parsed secret. Exactly one of its fields is set.
 type secretKey struct {
 	symmetric []byte
 	private   ed25519.PrivateKey

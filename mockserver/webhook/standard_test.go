@@ -23,7 +23,7 @@ var (
 )
 
 func TestSignStandard(t *testing.T) {
-	// The first one is the example of the specification.
+	// The first case is the example in the specification.
 	const id, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`
 	at := time.Unix(1614265330, 999e6)
 	for secret, want := range map[string]string{
@@ -49,7 +49,7 @@ func TestSignStandard(t *testing.T) {
 	}
 }
 
-// standardHeader returns the headers of a signed body.
+// standardHeader returns the headers for a body, signed with the secrets.
 func standardHeader(t *testing.T, at time.Time, body string, secrets ...string) http.Header {
 	t.Helper()
 	h := http.Header{StandardIDHeader: {"m1"}, StandardTimestampHeader: {strconv.FormatInt(at.Unix(), 10)}}
@@ -153,7 +153,7 @@ func TestValidateSigning(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		settings Settings
-		want     []string // errors
+		want     []string // expected errors
 	}{
 		{"service with any text", Settings{SharedSecret: "whsec_?"}, nil},
 		{"standard", Settings{SharedSecret: symmetric, Signature: SignatureStandard}, nil},
@@ -181,7 +181,8 @@ func TestValidateSigning(t *testing.T) {
 	}
 }
 
-// FuzzVerifyStandard searches for panics, and for signatures that match another body.
+// FuzzVerifyStandard searches for input that causes a panic, and for signatures that also match
+// another body.
 func FuzzVerifyStandard(f *testing.F) {
 	f.Add(symmetric, "m1", "1614265330", "v1,YQ==")
 	f.Add(publicSecret, "m.1", "-1", "v1a,YQ== v1,YQ==")
@@ -208,7 +209,7 @@ func ExampleVerifyStandard() {
 	secret := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	body := []byte(`{"type":"track","event":"Signed Up"}`)
 	now := time.Now()
-	signature, _ := SignStandard(secret, "msg-1", now, body) // like the collector
+	signature, _ := SignStandard(secret, "msg-1", now, body) // the collector signs like this
 
 	header := http.Header{}
 	header.Set(StandardIDHeader, "msg-1")

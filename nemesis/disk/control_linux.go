@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Usage describes the commands of Do.
+// Usage describes the commands that Do executes.
 const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
               make operations fail with EIO: everywhere, or only in file
               contents (data), in the file system's log (log), or in one file;
@@ -32,10 +32,10 @@ const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
   stats       print the counts of operations
   close       unmount and remove the disk`
 
-// errClosed reports that a command closed the disk.
+// errClosed is returned after a command has closed the disk.
 var errClosed = errors.New("closed")
 
-// Do executes a command, as described by Usage, and returns its output.
+// Do executes a command of Usage and returns its output.
 func (d *Disk) Do(line string) (string, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -85,7 +85,7 @@ func (d *Disk) Do(line string) (string, error) {
 	return "", fmt.Errorf("unknown command %q. Commands:\n%s", words[0], Usage)
 }
 
-// parseFault parses the words after fail.
+// parseFault parses the arguments of the command fail.
 func (d *Disk) parseFault(words []string) (f Fault, err error) {
 	if len(words) == 0 {
 		return f, errors.New("missing operation: use fail write, fail read or fail sync")
@@ -118,9 +118,9 @@ func (d *Disk) parseFault(words []string) (f Fault, err error) {
 	return f, nil
 }
 
-// Listen executes commands from the connections of a Unix socket, one per line and one
-// connection at a time, until the command close. Each response is a line that begins with ok
-// or error.
+// Listen executes commands from the connections of a Unix socket until it receives the command
+// close. A command is one line. A response is one line that starts with ok or error. Listen serves
+// one connection at a time.
 func (d *Disk) Listen(l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -135,7 +135,7 @@ func (d *Disk) Listen(l net.Listener) error {
 	}
 }
 
-// serve reports whether the disk must be closed.
+// serve executes the commands of one connection. It returns true after the command close.
 func (d *Disk) serve(conn net.Conn) bool {
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
@@ -154,7 +154,7 @@ func (d *Disk) serve(conn net.Conn) bool {
 	return false
 }
 
-// Send sends a command to the disk that listens on a socket, and returns its response.
+// Send sends a command to the socket of a disk and returns the response.
 func Send(socket, command string) (string, error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

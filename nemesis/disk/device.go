@@ -15,8 +15,8 @@ const (
 	sector = 512
 	// page is the unit of a Device's cache, in bytes.
 	page = 4096
-	// cacheMost limits the unflushed bytes. Beyond it the device writes all of them to its
-	// medium, like a disk with a small cache.
+	// cacheMost limits the number of unflushed bytes. When there are more, the device writes
+	// all of them to its medium, like a disk with a small cache.
 	cacheMost = 64 << 20
 )
 
@@ -32,35 +32,35 @@ const (
 
 func (o Op) String() string { return [...]string{"write", "sync", "read"}[o] }
 
-// Range is a range of bytes of a device, from From up to but not including To.
+// Range is a range of bytes on a device. It does not include To.
 type Range struct{ From, To int64 }
 
 // Fault makes operations of one kind fail with EIO.
 type Fault struct {
 	Op     Op
-	Ranges []Range // where; empty: everywhere. Ignored for syncs
-	Skip   int     // the number of operations that succeed first
-	Count  int     // the number of operations that fail; 0: all, until Heal
-	Tear   bool    // whether a failed write stores some of its sectors
+	Ranges []Range // the affected ranges, or empty for all; ignored for syncs
+	Skip   int     // number of operations that succeed before the first failure
+	Count  int     // number of operations that fail; 0 means all until Heal
+	Tear   bool    // a failed write stores some of its sectors
 }
 
 // Stats counts the operations of a device.
 type Stats struct {
 	Reads, Writes, Syncs int64
-	Failed               int64 // failed operations of all kinds
-	Unflushed            int   // writes since the last flush
-	Dropped              int64 // writes that power cuts dropped, completely or in part
+	Failed               int64 // number of failed operations of all kinds
+	Unflushed            int   // number of writes since the last flush
+	Dropped              int64 // number of writes that power cuts have dropped completely or partly
 }
 
-// Device is a disk with a volatile cache: a write stays in the cache until a flush stores it on
-// the medium, a file. It is safe for concurrent use.
+// Device is a disk with a volatile cache. A write stays in the cache until a flush stores it on
+// the medium, which is a file. Device is safe for concurrent use.
 type Device struct {
 	mu      sync.Mutex // guards the fields below
 	medium  *os.File
 	size    int64
-	cache   map[int64][]byte // pages by number that are newer than the medium
+	cache   map[int64][]byte // changed pages that are not yet on the medium, keyed by page number
 	pending []write          // writes since the last flush, in order
-	bytes   int              // the size of pending
+	bytes   int              // the number of bytes in pending
 	faults  []*Fault
 	random  *rand.Rand
 	stats   Stats
@@ -71,8 +71,8 @@ type write struct {
 	data []byte
 }
 
-// NewDevice returns a device with a medium of size bytes. The seed decides which data power
-// cuts and torn writes preserve.
+// NewDevice returns a device with a medium of size bytes. The seed determines which data survives
+// power cuts and torn writes.
 func NewDevice(medium *os.File, size int64, seed uint64) *Device {
 	return &Device{medium: medium, size: size, cache: map[int64][]byte{}, random: rand.New(rand.NewPCG(seed, 0))}
 }
@@ -100,7 +100,7 @@ func (d *Device) Stats() Stats {
 	return s
 }
 
-// ReadAt reads the latest data, whether flushed or not.
+// ReadAt reads data, including writes that have not been flushed.
 func (d *Device) ReadAt(b []byte, at int64) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,19 +143,19 @@ func (d *Device) Sync() error {
 	return d.flush()
 }
 
-// Loss specifies which unflushed writes a power cut drops.
+// Loss determines which unflushed writes a power cut drops.
 type Loss int
 
 // The losses of a power cut.
 const (
-	LoseSeeded Loss = iota // one of the other three, chosen by the seed
+	LoseSeeded Loss = iota // the seed chooses one of the following
 	LoseAll
-	LoseSome // half of the writes; one in eight of the others in part
+	LoseSome // half of the writes, and a part of one in eight of the other writes
 	LoseNone
 )
 
-// Cut drops unflushed writes, like a power cut. The medium then has the state that a restarted
-// machine finds.
+// Cut drops unflushed writes, like a power cut. Afterwards the medium contains the data that a
+// machine finds after its restart.
 func (d *Device) Cut(loss Loss) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +183,7 @@ func (d *Device) Cut(loss Loss) error {
 	return d.flush()
 }
 
-// fault returns the fault that matches an operation, or nil.
+// fault returns a fault that makes an operation fail, or nil.
 func (d *Device) fault(op Op, at int64, n int) *Fault {
 	for i, f := range d.faults {
 		if f.Op != op || !f.covers(at, n) {
@@ -215,7 +215,7 @@ func (f *Fault) covers(at int64, n int) bool {
 	return false
 }
 
-// write adds a write to the cache. The caller can reuse its bytes.
+// write adds a write to the cache. The caller may reuse the data.
 func (d *Device) write(w write) error {
 	w.data = append([]byte(nil), w.data...)
 	d.pending = append(d.pending, w)
@@ -234,7 +234,7 @@ func (d *Device) write(w write) error {
 	return nil
 }
 
-// writeSome writes some sectors of a write.
+// writeSome stores some sectors of a write.
 func (d *Device) writeSome(w write) error {
 	for from := 0; from < len(w.data); from += sector {
 		if d.random.IntN(2) == 0 {
@@ -248,7 +248,7 @@ func (d *Device) writeSome(w write) error {
 	return nil
 }
 
-// cached returns a page of the cache, after loading it from the medium if necessary.
+// cached returns a page of the cache. If necessary, it loads the page from the medium.
 func (d *Device) cached(n int64) ([]byte, error) {
 	if p, ok := d.cache[n]; ok {
 		return p, nil

@@ -57,7 +57,7 @@ func TestDeviceCutKeepsFlushedData(t *testing.T) {
 	assert.Equal(t, bytes.Repeat([]byte{'c'}, 512), get(t, d, 512, 512))
 }
 
-// sectorsAfterCut makes 64 writes, cuts the power, and returns which sectors remain.
+// sectorsAfterCut makes 64 writes and cuts the power. It returns whether each of the sectors was kept.
 func sectorsAfterCut(t *testing.T, seed uint64) (kept []bool) {
 	t.Helper()
 	d := newDevice(t, seed)
@@ -86,7 +86,7 @@ func TestDeviceFails(t *testing.T) {
 	d := newDevice(t, 1)
 	d.Fail(disk.Fault{Op: disk.Write, Ranges: []disk.Range{{From: 4096, To: 8192}}, Skip: 1, Count: 2})
 	for i, want := range []error{nil, syscall.EIO, syscall.EIO, nil} {
-		put(t, d, 0, 'a', 4096) // another page
+		put(t, d, 0, 'a', 4096) // data in another page
 		_, err := d.WriteAt([]byte("b"), 8191)
 		assert.ErrorIs(t, err, want, "write %d", i)
 	}

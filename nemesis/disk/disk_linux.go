@@ -15,28 +15,28 @@ import (
 
 // Options configures a disk.
 type Options struct {
-	Dir  string // an empty or new directory for the disk's files
-	Size int64  // bytes. Defaults to 512 MB, about the minimum of xfs
-	FS   string // ext4 or xfs. Defaults to ext4
-	Seed uint64 // decides which data power cuts and torn writes preserve
+	Dir  string // an empty or missing directory for the files of the disk
+	Size int64  // size in bytes; defaults to 512 MB, which is about the minimum of xfs
+	FS   string // ext4 or xfs; defaults to ext4
+	Seed uint64 // determines which data survives power cuts and torn writes
 }
 
-// Disk is a mounted file system on a Device that can be made to fail. Its methods are not safe
-// for concurrent use.
+// Disk is a mounted file system on a Device. Its methods make the disk fail. They are not safe for
+// concurrent use.
 type Disk struct {
 	*Device
 	fs     string
 	dir    string
 	medium *os.File
 	drives *drives
-	drive  *drive // nil while not mounted
-	mounts int    // the number of mounts so far
+	drive  *drive // nil if the file system is not mounted
+	mounts int    // number of mounts so far
 	log    []Range
 	data   []Range
 	guard  *guard
 }
 
-// Supported returns the reason why this machine cannot create disks, or nil.
+// Supported returns nil if this machine can create disks, and otherwise the reason.
 func Supported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("faulty disks require root")
@@ -54,7 +54,7 @@ func Supported() error {
 	return nil
 }
 
-// New creates and mounts a disk. The caller must close it.
+// New creates and mounts a disk. The caller must call Close.
 func New(o Options) (_ *Disk, err error) {
 	if o.Size == 0 {
 		o.Size = 512 << 20
@@ -94,7 +94,7 @@ func (d *Disk) Path() string { return filepath.Join(d.dir, "mnt") }
 
 func (d *Disk) behind() string { return filepath.Join(d.dir, "fuse") }
 
-// format creates the medium and a file system on it.
+// format creates the medium and formats it with a file system.
 func (d *Disk) format(o Options) (err error) {
 	d.medium, err = os.Create(filepath.Join(d.dir, "medium"))
 	if err != nil {
@@ -115,14 +115,14 @@ func (d *Disk) format(o Options) (err error) {
 	return err
 }
 
-// Log returns the ranges of the file system's journal or log.
+// Log returns the ranges of the file system's journal, which xfs calls the log.
 func (d *Disk) Log() []Range { return d.log }
 
-// Data returns the ranges of file contents. Faults there do not damage the file system itself,
-// except for directories and, on xfs, some of its trees.
+// Data returns the ranges that contain file contents. Faults in these ranges damage the file system
+// itself only in directories and, on xfs, in some of its trees.
 func (d *Disk) Data() []Range { return d.data }
 
-// mount mounts the current medium through a new drive.
+// mount mounts the medium through a new drive.
 func (d *Disk) mount() error {
 	d.mounts++
 	drive, path := d.drives.add(d.Device, fmt.Sprint("disk", d.mounts))
@@ -130,10 +130,10 @@ func (d *Disk) mount() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = loop.Close() }() // the mount keeps the device
+	defer func() { _ = loop.Close() }() // the mount keeps the loop device in use
 	options := ""
 	if d.fs == "xfs" {
-		options = "nouuid" // the mount from before a power cut may still exist
+		options = "nouuid" // the file system may still be mounted from before a power cut
 	}
 	if err := unix.Mount(loop.Name(), d.Path(), d.fs, unix.MS_NOATIME, options); err != nil {
 		return fmt.Errorf("disk: mounting %s: %w", d.fs, err)
@@ -142,13 +142,13 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// Unplug makes all operations fail with EIO permanently: the first half of a power cut. Kill
-// programs that use the disk between Unplug and PowerCut, so that they cannot continue with the
-// new state of the disk.
+// Unplug makes all operations fail with EIO permanently. It is the first half of a power cut. Kill
+// the programs that use the disk between Unplug and PowerCut. Otherwise they could continue with
+// the new state of the disk.
 func (d *Disk) Unplug() { d.drive.unplug() }
 
-// PowerCut drops unflushed writes of the device and unwritten data of the kernel, and mounts
-// the result.
+// PowerCut drops the unflushed writes of the device and the unwritten data of the kernel. It then
+// mounts the file system again.
 func (d *Disk) PowerCut(loss Loss) error {
 	if d.drive != nil {
 		d.Unplug()
@@ -163,8 +163,8 @@ func (d *Disk) PowerCut(loss Loss) error {
 	return d.mount()
 }
 
-// Remount unmounts the file system cleanly and mounts it again. This also drops the caches and
-// ends a read-only state. No program may have open files there.
+// Remount unmounts the file system cleanly and mounts it again. After that, the caches are empty and
+// the file system is writable. No program may have open files on the disk.
 func (d *Disk) Remount() error {
 	if err := unix.Unmount(d.Path(), 0); err != nil {
 		return fmt.Errorf("disk: unmounting: %w", err)
@@ -173,7 +173,7 @@ func (d *Disk) Remount() error {
 	return d.mount()
 }
 
-// DropCache drops clean pages from the kernel's page cache. Dirty pages remain.
+// DropCache removes clean pages from the kernel's page cache. Dirty pages remain.
 func (d *Disk) DropCache() error {
 	return filepath.WalkDir(d.Path(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -181,7 +181,7 @@ func (d *Disk) DropCache() error {
 		}
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed since the directory was read
+			return nil // the file was removed after ReadDir
 		}
 		if err != nil {
 			return err
@@ -191,11 +191,11 @@ func (d *Disk) DropCache() error {
 	})
 }
 
-// filler returns the path of the file that fills the disk.
+// filler returns the path of the file that Fill creates.
 func (d *Disk) filler() string { return filepath.Join(d.Path(), "filler") }
 
-// Fill uses all free space of the file system except for some bytes, until Empty is called. It
-// does not use space that other programs free during the call.
+// Fill uses the free space of the file system except for the given number of bytes, until Empty is
+// called. It does not use space that other programs free meanwhile.
 func (d *Disk) Fill(but int64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(d.Path(), &s); err != nil {
@@ -210,13 +210,13 @@ func (d *Disk) Fill(but int64) error {
 	if err != nil {
 		return err
 	}
-	step := int64(s.Bfree)*s.Bsize - but // Bfree, because root can use reserved blocks
+	step := int64(s.Bfree)*s.Bsize - but // Bfree includes the reserved blocks, which root can use
 	at := info.Size()
 	for ; step >= s.Bsize; step /= 2 {
 		err := unix.Fallocate(int(f.Fd()), 0, at, step)
 		switch {
 		case errors.Is(err, unix.ENOSPC) && but > 0:
-			return nil // the file system used some space itself
+			return nil // the file system itself has used some space
 		case err == nil:
 			at += step
 		case !errors.Is(err, unix.ENOSPC):
@@ -226,11 +226,11 @@ func (d *Disk) Fill(but int64) error {
 	return nil
 }
 
-// Empty frees the space that Fill uses.
+// Empty frees the space that Fill has used.
 func (d *Disk) Empty() error { return os.Remove(d.filler()) }
 
-// ReadOnly makes the file system reject writes with EROFS, like ext4 after an internal error.
-// Remount or PowerCut end this. After such an error, xfs rejects reads and writes with EIO.
+// ReadOnly makes the file system reject writes with EROFS, like ext4 after an internal error. On xfs,
+// reads and writes fail with EIO. Remount or PowerCut restore the file system.
 func (d *Disk) ReadOnly() error {
 	if d.fs == "ext4" {
 		return unix.Mount("", d.Path(), "", unix.MS_REMOUNT|unix.MS_NOATIME, "abort")
@@ -244,7 +244,7 @@ func (d *Disk) ReadOnly() error {
 	return unix.IoctlSetPointerInt(int(f.Fd()), goingDown, flushLog)
 }
 
-// Close removes the disk and its files. Programs with open files there get EIO.
+// Close unmounts and removes the disk. Programs with open files on the disk get EIO.
 func (d *Disk) Close() error {
 	var errs []error
 	if d.drive != nil {
@@ -269,14 +269,14 @@ func (d *Disk) Close() error {
 	return errors.Join(errs...)
 }
 
-// attach attaches a file to a loop device. The device is removed with its last user.
+// attach attaches a file to a new loop device. The system removes the device after its last use.
 func attach(path string) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer control.Close()
-	// Package os would poll the file, which this process itself serves.
+	// Do not use os.OpenFile, because package os would poll the file, which this process serves.
 	file, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("disk: %s: %w", path, err)
@@ -298,13 +298,13 @@ func attach(path string) (*os.File, error) {
 			return loop, nil
 		}
 		_ = loop.Close()
-		if !errors.Is(err, unix.EBUSY) { // EBUSY: another process was faster
+		if !errors.Is(err, unix.EBUSY) { // EBUSY means that another process was faster
 			return nil, fmt.Errorf("disk: creating a loop device: %w", err)
 		}
 	}
 }
 
-// guard is a process that unmounts directories if this process ends without doing so.
+// guard is a process that unmounts directories if this process exits without unmounting them.
 type guard struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -323,7 +323,7 @@ func newGuard(dirs ...string) (*guard, error) {
 	return &guard{cmd, stdin}, nil
 }
 
-// dismiss ends the guard.
+// dismiss stops the guard.
 func (g *guard) dismiss() error {
 	_ = g.stdin.Close()
 	var exit *exec.ExitError

@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("NEMESIS_TEST_DISK"); dir != "" {
 		_, err := disk.New(disk.Options{Dir: dir})
 		fmt.Println("made", err)
-		select {} // until killed
+		select {} // wait until the process is killed
 	}
 	os.Exit(m.Run())
 }
 
-// onEach runs a test on each file system.
+// onEach runs a test once for each type of file system.
 func onEach(t *testing.T, test func(t *testing.T, d *disk.Disk)) {
 	t.Helper()
 	if err := disk.Supported(); err != nil {
@@ -161,7 +161,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	})
 }
 
-// TestDiskIsRemovedWithItsProcess kills a process that has a disk.
+// TestDiskIsRemovedWithItsProcess kills a process that uses a disk, and checks that the disk is removed.
 func TestDiskIsRemovedWithItsProcess(t *testing.T) {
 	if err := disk.Supported(); err != nil {
 		t.Skip(err)
@@ -183,7 +183,7 @@ func TestDiskIsRemovedWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestCommands runs the commands of Usage.
+// TestCommands runs the commands that Usage describes.
 func TestCommands(t *testing.T) {
 	onEach(t, func(t *testing.T, d *disk.Disk) {
 		socket := filepath.Join(t.TempDir(), "socket")

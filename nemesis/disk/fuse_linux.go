@@ -10,16 +10,17 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// drive is the file that gives the kernel access to a Device. After a power cut the device gets a
-// new drive: the old one rejects everything, including writes that remain in the kernel's cache.
+// drive is the file through which the kernel uses a Device. After a power cut the device gets a
+// new drive. The old drive rejects all operations, including writes that are still in the kernel's
+// cache.
 type drive struct {
 	fs.Inode
 	device *Device
-	mu     sync.RWMutex // operations hold it for reading
+	mu     sync.RWMutex // locked for reading during an operation
 	dead   bool
 }
 
-// unplug waits for operations in progress, and makes all later ones fail.
+// unplug waits for operations in progress and makes all later operations fail.
 func (d *drive) unplug() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +35,7 @@ var (
 	_ fs.NodeFsyncer   = (*drive)(nil)
 )
 
-// Open disables the kernel's cache for the file.
+// Open opens the file without the kernel's cache.
 func (*drive) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO, 0
 }
@@ -79,7 +80,7 @@ func (d *drive) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return 0
 }
 
-// drives is a mounted directory of drives.
+// drives is a mounted directory that contains drives.
 type drives struct {
 	fs.Inode
 	server *fuse.Server
@@ -98,7 +99,7 @@ func mountDrives(dir string) (*drives, error) {
 	return d, nil
 }
 
-// add adds a drive for a device, and returns it and its path.
+// add adds a drive for a device. It returns the drive and its path.
 func (d *drives) add(device *Device, name string) (*drive, string) {
 	dr := &drive{device: device}
 	d.AddChild(name, d.NewPersistentInode(context.Background(), dr, fs.StableAttr{Mode: fuse.S_IFREG}), true)

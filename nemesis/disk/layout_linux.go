@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// layout returns the ranges of a file system's log and of its file contents.
+// layout returns the ranges that contain the log and the file contents of a file system.
 func layout(fs, medium string, size int64) (log, data []Range, err error) {
 	if fs == "xfs" {
 		return xfsLayout(medium, size)
@@ -14,7 +14,7 @@ func layout(fs, medium string, size int64) (log, data []Range, err error) {
 	return ext4Layout(medium, size)
 }
 
-// ext4Layout relies on the options of mkfs that place all metadata at the beginning.
+// ext4Layout returns the layout of ext4. mkfs must have placed all metadata at the start.
 func ext4Layout(medium string, size int64) (log, data []Range, err error) {
 	text, err := output("dumpe2fs", medium)
 	if err != nil {
@@ -69,7 +69,7 @@ func number(text, pattern string) (int64, error) {
 
 var extent = regexp.MustCompile(`(?m)^ +\d+: +\d+\.\. *\d+: +(\d+)\.\. *(\d+):`)
 
-// Extents returns the ranges of a file on its disk, without its unwritten data.
+// Extents returns the ranges of a file on its disk. They do not include unwritten data.
 func Extents(path string) (all []Range, err error) {
 	text, err := output("filefrag", "-ve", "-b1", path)
 	if err != nil {

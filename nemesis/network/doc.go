@@ -2,10 +2,9 @@
 // them.
 //
 // A [Host] is a kernel network namespace with one interface. This process forwards frames
-// between the interfaces like a switch, except between hosts that are cut off from each other.
-// Frames of a cut connection are dropped silently, like with a broken cable behind a switch, or
-// a firewall rule. This process also has an interface on the switch, so it can always reach all
-// hosts.
+// between the interfaces, like a switch. If a connection between two hosts is cut, it drops their
+// frames without notice, as with a broken cable behind a switch or a firewall rule. This process
+// also has an interface on the switch, so it can always reach all hosts.
 //
 // The package needs root, Linux, /dev/net/tun and the program ip.
 package network

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported returns the reason why this machine cannot create networks, or nil.
+// Supported returns nil if this machine can create networks, and otherwise the reason.
 func Supported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("virtual networks require root")
@@ -30,32 +30,32 @@ func Supported() error {
 	return nil
 }
 
-// Network is a set of hosts on a switch. It is safe for concurrent use.
+// Network is a set of hosts that are connected by a switch. It is safe for concurrent use.
 type Network struct {
-	self  *Host // this process
+	self  *Host // the host that represents this process
 	hosts []*Host
 
 	mu    sync.Mutex // guards the fields below
 	ports map[mac]*Host
-	cut   map[[2]*Host]bool // from, to
+	cut   map[[2]*Host]bool // cut directions, from the first to the second host
 }
 
 // Host is a machine on the network.
 type Host struct {
 	Name    string
-	Address string // IPv4
+	Address string // the IPv4 address
 
-	namespace string // empty for this process
+	namespace string // empty for the host of this process
 	device    string
 	tap       *os.File
 }
 
 type mac [6]byte
 
-// made counts the networks of this process, for unique names and subnets.
+// made is the number of networks that this process has created. It makes names and subnets unique.
 var made atomic.Int64
 
-// New creates a network with hosts of these names. The caller must close it.
+// New creates a network with hosts that have the given names. The caller must call Close.
 func New(names ...string) (_ *Network, err error) {
 	if err := sweep(); err != nil {
 		return nil, err
@@ -85,10 +85,10 @@ func New(names ...string) (_ *Network, err error) {
 	return n, nil
 }
 
-// prefix is the first part of namespace names. The process ID and a number follow.
+// prefix is the start of namespace names. The process ID and a number follow.
 const prefix = "nemesis-"
 
-// sweep removes namespaces left by ended processes.
+// sweep removes namespaces of processes that have exited.
 func sweep() error {
 	all, err := filepath.Glob("/run/netns/" + prefix + "*")
 	if err != nil {
@@ -97,13 +97,13 @@ func sweep() error {
 	for _, path := range all {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), prefix), "-")
 		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-			_ = ip("netns", "del", filepath.Base(path)) // another process may also remove it
+			_ = ip("netns", "del", filepath.Base(path)) // another process may remove it at the same time
 		}
 	}
 	return nil
 }
 
-// plugIn creates the host's namespace and interface.
+// plugIn creates the namespace and the interface of a host.
 func (h *Host) plugIn() error {
 	where := []string{}
 	if h.namespace != "" {
@@ -130,14 +130,14 @@ func (h *Host) plugIn() error {
 	return nil
 }
 
-// inside calls do on a thread in the host's namespace.
+// inside calls the function do on an operating system thread that is in the host's namespace.
 func (h *Host) inside(do func() error) error {
 	if h.namespace == "" {
 		return do()
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread exits with the goroutine
 		ns, err := os.Open("/run/netns/" + h.namespace)
 		if err == nil {
 			defer func() { _ = ns.Close() }()
@@ -151,7 +151,7 @@ func (h *Host) inside(do func() error) error {
 	return <-done
 }
 
-// openTap creates an interface whose frames are read from and written to a file.
+// openTap creates a network interface. Its frames are read from and written to the returned file.
 func openTap(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -186,7 +186,7 @@ func (n *Network) forward(from *Host) {
 	}
 }
 
-// route returns the recipients of a frame.
+// route returns the hosts that receive a frame.
 func (n *Network) route(from *Host, to, source mac) (all []*Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *Network) route(from *Host, to, source mac) (all []*Host) {
 	return all
 }
 
-// Host returns the host with a name.
+// Host returns the host with the given name.
 func (n *Network) Host(name string) *Host {
 	for _, h := range n.hosts[1:] {
 		if h.Name == name {
@@ -216,14 +216,14 @@ func (n *Network) Host(name string) *Host {
 // Self returns this process's address on the network.
 func (n *Network) Self() string { return n.self.Address }
 
-// Cut drops frames from one host to another, in this direction only.
+// Cut makes the switch drop frames from one host to another. Frames in the other direction pass.
 func (n *Network) Cut(from, to *Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut[[2]*Host{from, to}] = true
 }
 
-// Isolate cuts a host off from all other hosts, but not from this process.
+// Isolate cuts all connections between a host and the other hosts, except for this process.
 func (n *Network) Isolate(h *Host) {
 	for _, other := range n.hosts[1:] {
 		if other != h {
@@ -233,14 +233,14 @@ func (n *Network) Isolate(h *Host) {
 	}
 }
 
-// Heal ends all cuts.
+// Heal restores all connections that were cut.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cut)
 }
 
-// Command returns a command line that runs a command on the host.
+// Command returns a command line that runs the given command on the host.
 func (h *Host) Command(command ...string) []string {
 	return append([]string{"ip", "netns", "exec", h.namespace}, command...)
 }
@@ -254,7 +254,7 @@ func (h *Host) Listen(port string) (l net.Listener, err error) {
 	return l, err
 }
 
-// Close removes the hosts. End their programs first.
+// Close removes all hosts. Stop their programs first.
 func (n *Network) Close() error {
 	var errs []error
 	for _, h := range n.hosts {

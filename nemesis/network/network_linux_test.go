@@ -25,8 +25,8 @@ func newNetwork(t *testing.T) (n *network.Network, a, b *network.Host) {
 	return n, n.Host("a"), n.Host("b")
 }
 
-// reaches reports whether a program on a host gets a response from an address within some
-// seconds.
+// reaches reports whether a program on a host gets a response from an address within the given number
+// of seconds.
 func reaches(t *testing.T, from *network.Host, address string, seconds int) bool {
 	t.Helper()
 	command := from.Command("bash", "-c", fmt.Sprintf(`timeout %d bash -c "cat </dev/tcp/$0/7" 2>/dev/null`, seconds), address)
@@ -34,7 +34,7 @@ func reaches(t *testing.T, from *network.Host, address string, seconds int) bool
 	return string(out) == "hello"
 }
 
-// serveOn starts a program on a host that responds on port 7.
+// serveOn starts a program on a host. The program responds to connections on port 7.
 func serveOn(t *testing.T, h *network.Host) {
 	t.Helper()
 	l, err := h.Listen("7")

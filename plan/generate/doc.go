@@ -20,11 +20,11 @@
 //   - An object with properties is a struct; other objects are maps. A list is a slice.
 //   - A value with several types or without a schema is an any.
 //
-// Optional properties are fields of type typed.Opt, whose zero value omits the property.
-// Optional objects are pointers, and nil omits them; nil also omits lists, maps and values
-// of type any. Pointers to strings and numbers are not used, because they require a
-// variable or a helper function, and an allocation, for each value. A required property
-// that can be null is null if its field is empty.
+// Optional properties are fields of type typed.Opt. If the field has the zero value, the
+// property is omitted. Optional objects are pointers. A nil pointer omits the object. Nil also
+// omits lists, maps and values of type any. Pointers to strings and numbers are not used, because
+// each value would require a variable or a helper function, and an allocation. A required
+// property that can be null is null if its field is empty.
 //
 // # Checks
 //

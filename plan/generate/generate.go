@@ -42,13 +42,13 @@ func Events(p *plan.Plan, packageName string) ([]byte, error) {
 	return g.file(p, packageName)
 }
 
-// A generator collects the parts of a file.
+// A generator collects the parts of a generated file.
 type generator struct {
-	scope       scope              // names in the package
-	declared    map[string]*goType // struct and enum types by name and schema
-	types       strings.Builder    // declarations of structs and enums
+	scope       scope              // the names that are used in the package
+	declared    map[string]*goType // struct and enum types, keyed by name and schema
+	types       strings.Builder    // the declarations of structs and enums
 	events      strings.Builder
-	keys        map[string]string // variable names by property name
+	keys        map[string]string // variable names of keys, by property name
 	keyNames    scope
 	keyVars     strings.Builder
 	usesTime    bool
@@ -71,11 +71,11 @@ func eventName(e *plan.Event) string {
 	return exported(part(e.Name) + part(e.Type))
 }
 
-// A form describes the methods that return a call.
+// A form describes the methods of a type that return a call.
 type form struct {
 	message, method string
-	params, fields  string // in addition to the user ID
-	group           string // completes the comments of a group's methods
+	params, fields  string // parameters and fields in addition to the user ID
+	group           string // the end of the comments of a group's methods
 }
 
 func formOf(e *plan.Event) form {
@@ -128,7 +128,7 @@ func (g *generator) event(name string, e *plan.Event) {
 	}
 }
 
-// subject completes the comment of an event's type.
+// subject returns the end of the comment of an event's type.
 func subject(e *plan.Event) string {
 	noun, article := e.Type, "a "
 	if e.Type == "track" {
@@ -145,7 +145,7 @@ func subject(e *plan.Event) string {
 	return fmt.Sprintf("is the %s %s", noun, printable(strconv.Quote(e.Name)))
 }
 
-// key returns the variable that holds the typed.Key of a property.
+// key returns the name of the variable with the typed.Key of a property.
 func (g *generator) key(property string) string {
 	if name, ok := g.keys[property]; ok {
 		return name
@@ -156,7 +156,7 @@ func (g *generator) key(property string) string {
 	return name
 }
 
-// file assembles and formats the file.
+// file assembles the parts of the file and formats it.
 func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	var b strings.Builder
 	from := ""
@@ -189,7 +189,8 @@ func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	return out, nil
 }
 
-// comment returns a comment with lead, and the schema's description and deprecation.
+// comment returns a comment that consists of lead, the schema's description, and a deprecation
+// notice.
 func comment(lead string, s *plan.Schema) string {
 	var lines []string
 	if lead != "" {

@@ -67,8 +67,8 @@ func TestOutputIsStableAndFormatted(t *testing.T) {
 	}
 }
 
-// inClient runs the go command in the client's module, with the given files overlaid.
-// Paths are relative to the module's root.
+// inClient runs the go command in the client's module, with an overlay that contains the given
+// files. Their paths are relative to the module's root.
 func inClient(t *testing.T, files map[string]string, args ...string) (stdout string, err error) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -102,7 +102,7 @@ func inClient(t *testing.T, files map[string]string, args ...string) (stdout str
 	return out.String() + errors.String(), err
 }
 
-// Calls from generated types match the plan, and invalid values are errors.
+// Calls from generated types match the plan. Invalid values return errors.
 func TestGeneratedCallsMatchPlan(t *testing.T) {
 	main, err := os.ReadFile("testdata/main.go")
 	if err != nil {

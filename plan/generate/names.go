@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// initialisms are the words that Go names write in capitals.
+// initialisms contains the words that are written in capitals in Go names.
 var initialisms = strings.Fields("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON QPS RAM RPC SKU SLA SMTP SQL SSH TCP TLS TTL UDP UI UID URI URL UTF8 UUID VM XML")
 
-// words splits a name into words: at any character that is not a letter or digit, and
-// before a capital after a lower-case letter.
+// words splits a name into words. A word ends at a character that is not a letter or digit, and
+// before a capital that follows a lower-case letter.
 func words(s string) []string {
 	var all []string
 	var word []rune
@@ -36,7 +36,7 @@ func words(s string) []string {
 	return all
 }
 
-// part returns s in camel case. The result may be empty or begin with a digit.
+// part returns s in camel case. The result may be empty or start with a digit.
 func part(s string) string {
 	var b strings.Builder
 	for _, w := range words(s) {
@@ -60,10 +60,10 @@ func exported(s string) string {
 	return "X" + name
 }
 
-// A scope is the set of used names.
+// A scope contains the names that are already used.
 type scope map[string]bool
 
-// unique returns a unique name: name, or name with a number.
+// unique returns name, or name with a number if name is already used.
 func (s scope) unique(name string) string {
 	free := name
 	for n := 2; s[free]; n++ {

@@ -28,17 +28,17 @@ const (
 // A goType is the Go type of a schema.
 type goType struct {
 	kind      kind
-	name      string // in Go
-	base      kind   // of an enum: kindString or kindInt
+	name      string // the name of the type in Go
+	base      kind   // for an enum, kindString or kindInt
 	elem      *goType
-	nullable  bool // also allows null
-	declaring bool // of a struct in declaration; another use makes it recursive
+	nullable  bool // the type also allows null
+	declaring bool // the struct is being declared; if it is used now, it is recursive
 }
 
-// typeOf returns the type of a schema, and declares it if necessary. name is the type's
-// name unless a $ref provides one.
+// typeOf returns the Go type for a schema, and declares it if necessary. If the schema has no
+// $ref, name is the name of the type.
 func (g *generator) typeOf(s *plan.Schema, name string) *goType {
-	for range 64 { // a cycle of $ref is of any type
+	for range 64 { // a longer chain is a cycle of $ref, which has the type any
 		if s.Ref == nil {
 			break
 		}
@@ -72,7 +72,7 @@ func (g *generator) typeOf(s *plan.Schema, name string) *goType {
 	return t
 }
 
-// single returns the type of a schema with one JSON type.
+// single returns the Go type for a schema that allows one JSON type.
 func (g *generator) single(s *plan.Schema, jsonType, name string) *goType {
 	switch jsonType {
 	case "string":
@@ -104,12 +104,12 @@ func (g *generator) single(s *plan.Schema, jsonType, name string) *goType {
 	return &goType{kind: kindAny, name: "any"}
 }
 
-// enum returns the type of a list of strings or integers, which may include null. It
-// returns nil for other lists.
+// enum returns the type for a list of strings or integers. The list may also contain null. For
+// other lists enum returns nil.
 func (g *generator) enum(s *plan.Schema, types []string, name string) *goType {
 	nullable := slices.Contains(s.Enum, nil) && (len(s.Types) == 0 || s.Nullable())
 	var base kind
-	var values []string // Go literals
+	var values []string // the values as Go literals
 	var names []string
 	for _, v := range s.Enum {
 		var of kind
@@ -178,7 +178,7 @@ func (g *generator) declareEnum(t *goType, s *plan.Schema, values, names []strin
 	g.types.WriteString(b.String())
 }
 
-// structOf returns the struct type of an object with properties.
+// structOf returns the struct type for an object that has properties.
 func (g *generator) structOf(s *plan.Schema, name string) *goType {
 	key := "struct " + name + string(s.JSON())
 	if t := g.declared[key]; t != nil {
@@ -195,16 +195,16 @@ func (g *generator) structOf(s *plan.Schema, name string) *goType {
 	return t
 }
 
-// A field is a property as a struct field.
+// A field is a struct field for a property.
 type field struct {
 	name, key string
 	property  plan.Property
 	typ       *goType
 	required  bool
-	pointer   bool // to a struct
+	pointer   bool // the type is a pointer to a struct
 }
 
-// fields returns the properties of an object as fields with names that are not in names.
+// fields returns the struct fields for the properties of an object. Their names are not in names.
 func (g *generator) fields(s *plan.Schema, owner string, names scope) []field {
 	var all []field
 	for _, p := range s.Properties {
@@ -216,7 +216,7 @@ func (g *generator) fields(s *plan.Schema, owner string, names scope) []field {
 	return all
 }
 
-// opt reports whether the field is a typed.Opt.
+// opt reports whether the type of the field is a typed.Opt.
 func (f *field) opt() bool {
 	switch f.typ.kind {
 	case kindAny, kindList, kindMap, kindStruct:

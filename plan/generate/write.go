@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// writeMethod returns the method that writes the fields of a type. Events have a value
-// receiver, because the message's Write function would move a pointer's target to the
+// writeMethod returns the code of the method that writes the fields of a type. An event has a value
+// receiver. With a pointer receiver, the message's Write function would move the event to the
 // heap.
 func writeMethod(receiver string, fields []field) string {
 	var b strings.Builder
@@ -18,19 +18,19 @@ func writeMethod(receiver string, fields []field) string {
 	return b.String()
 }
 
-// writeField writes the code that writes a field.
+// writeField appends the code that writes a field.
 func writeField(b *strings.Builder, f field) {
 	value := "e." + f.name
 	switch {
 	case f.opt():
 		fmt.Fprintf(b, "if v, ok := %s.Get(); ok {\n%s}", value, jsonOf("o", f.key+", ", f.typ, "v"))
 	case f.pointer || f.typ.kind == kindList || f.typ.kind == kindMap || f.typ.kind == kindAny:
-		if f.required && !f.typ.nullable && !f.pointer { // a nil list or map is empty
+		if f.required && !f.typ.nullable && !f.pointer { // a nil list or map is written as an empty one
 			b.WriteString(jsonOf("o", f.key+", ", f.typ, value))
 			return
 		}
 		t := f.typ
-		if t.kind == kindMap { // checked for nil below
+		if t.kind == kindMap { // the code below already checks for nil
 			t = &goType{kind: kindAny}
 		}
 		fmt.Fprintf(b, "if %s != nil {\n%s}", value, jsonOf("o", f.key+", ", t, value))
@@ -50,8 +50,8 @@ func writeField(b *strings.Builder, f field) {
 	b.WriteByte('\n')
 }
 
-// jsonOf returns the code that writes a value to w: an object, or an array if key is
-// empty.
+// jsonOf returns the code that writes a value to w. If key is empty, w is an array, and otherwise
+// an object.
 func jsonOf(w, key string, t *goType, value string) string {
 	switch t.kind {
 	case kindString:
@@ -74,7 +74,7 @@ func jsonOf(w, key string, t *goType, value string) string {
 		return fmt.Sprintf("%s.Object(%s%s.write)\n", w, key, value)
 	case kindList:
 		each, elem := "_, v", "v"
-		if t.elem.kind == kindStruct { // avoids a copy
+		if t.elem.kind == kindStruct { // a pointer avoids a copy
 			each, elem = "i", value+"[i]"
 		}
 		return fmt.Sprintf("%s.Array(%sfunc(a *typed.Array) {\nfor %s := range %s {\n%s}\n})\n", w, key, each, value, jsonOf("a", "", t.elem, elem))

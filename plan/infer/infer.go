@@ -11,29 +11,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// A Config configures an [Inference]. Zero values select the defaults.
+// A Config configures an [Inference]. A field with the zero value uses its default.
 type Config struct {
 	// Name is the plan's name. Defaults to "inferred".
 	Name string
 
 	// MaxEnum is the maximum number of values of an enum. A string property with more
-	// values is a plain string. Negative disables enums. Defaults to 12.
+	// values is a plain string. A negative number disables enums. Defaults to 12.
 	MaxEnum int
 
-	// EnumRepeats is the minimum average number of occurrences per value of an enum.
-	// Defaults to 10.
+	// EnumRepeats is the minimum average number of occurrences of an enum's values. Defaults
+	// to 10.
 	EnumRepeats int
 
 	// MaxProperties is the maximum number of properties of an object. An object with
-	// more is a mapping with arbitrary keys. Defaults to 100.
+	// more properties is described as a map with arbitrary keys. Defaults to 100.
 	MaxProperties int
 
-	// MaxEntries is the maximum number of event, page and screen names with their own
-	// entries. Further names share the entry for any name. Defaults to 2,000.
+	// MaxEntries is the maximum number of event, page and screen names that have their own
+	// entries. All other names share one entry for any name. Defaults to 2,000.
 	MaxEntries int
 
-	// MaxMemory is the maximum number of properties in all entries, about 1 KB each.
-	// After that, objects allow any additional properties. Defaults to 50,000.
+	// MaxMemory is the maximum number of properties in all entries. A property uses about
+	// 1 KB. After that, objects allow any additional properties. Defaults to 50,000.
 	MaxMemory int
 }
 
@@ -54,34 +54,34 @@ func (c Config) withDefaults() Config {
 type Inference struct {
 	config    Config
 	calls     int
-	ignored   int // of types without a section in plans
+	ignored   int // number of calls whose type has no section in plans
 	entries   map[entryKey]*entry
-	remaining int // number of properties that may still be added
+	remaining int // number of properties that may be added
 }
 
 type entryKey struct{ callType, name string }
 
-// An entry describes the calls with one name.
+// An entry contains the statistics of calls with one name.
 type entry struct {
 	calls int
 	value *value
 }
 
-// New returns an Inference without calls.
+// New returns an Inference that has no calls yet.
 func New(config Config) *Inference {
 	config = config.withDefaults()
 	return &Inference{config: config, entries: map[entryKey]*entry{}, remaining: config.MaxMemory}
 }
 
-// Limits per call.
+// Limits for one call.
 const (
 	maxDepth     = 12
 	maxKeyBytes  = 200
 	maxEnumBytes = 64
 )
 
-// Add adds a call, one JSON object. It counts and ignores calls of types that plans do not
-// describe, such as alias. The error reports invalid JSON or a missing type.
+// Add adds a call, which must be one JSON object. If plans do not describe calls of its type, such as
+// alias, Add only counts it. The error reports invalid JSON or a missing type.
 func (x *Inference) Add(call []byte) error {
 	head, err := input.Read(call)
 	if err != nil {
@@ -108,7 +108,8 @@ func (x *Inference) Add(call []byte) error {
 	return nil
 }
 
-// entry returns the entry for a name, or the entry for any name if there are too many.
+// entry returns the entry for a name. If there are too many entries, it returns the shared entry
+// for any name.
 func (x *Inference) entry(callType, name string) *entry {
 	key := entryKey{callType, name}
 	if len(name) > maxKeyBytes {
@@ -128,10 +129,10 @@ func (x *Inference) entry(callType, name string) *entry {
 	return e
 }
 
-// Calls returns the number of calls in the plan, and the number of ignored calls.
+// Calls returns the number of calls that the plan describes, and the number of ignored calls.
 func (x *Inference) Calls() (taken, ignored int) { return x.calls, x.ignored }
 
-// A valueType is the type of a value; number means a number that is not an integer.
+// A valueType is the type of a JSON value. number is a number that is not an integer.
 type valueType int
 
 const (
@@ -147,22 +148,22 @@ const (
 
 var typeNames = [valueTypes]string{"null", "boolean", "integer", "number", "string", "object", "array"}
 
-// A value describes all values seen at one place in a call.
+// A value contains the statistics of all values at one position in a call.
 type value struct {
 	types [valueTypes]int
 
-	strings     map[string]int // counts of strings; nil if there are too many
+	strings     map[string]int // number of occurrences of each string; nil if there are too many strings
 	manyStrings bool
-	formats     []string // formats that all strings match
+	formats     []string // the formats that all strings have
 
-	properties map[string]*value // properties of objects
-	open       bool              // some are not in properties
-	mapping    *value            // merged properties, if there are too many
-	items      *value            // items of arrays
-	deep       bool              // nested too deep to inspect
+	properties map[string]*value // the properties of objects
+	open       bool              // objects have other properties too
+	mapping    *value            // the merged properties, if there were too many
+	items      *value            // the items of arrays
+	deep       bool              // the values are nested too deep to inspect
 }
 
-// count returns the number of values.
+// count returns the number of values that were added.
 func (v *value) count() int {
 	n := 0
 	for _, c := range v.types {
@@ -171,7 +172,7 @@ func (v *value) count() int {
 	return n
 }
 
-// add adds one value.
+// add adds a value to the statistics v.
 func (x *Inference) add(v *value, seen any, depth int) {
 	switch seen := seen.(type) {
 	case nil:
@@ -211,7 +212,7 @@ func (x *Inference) add(v *value, seen any, depth int) {
 	}
 }
 
-// detected are the recognized formats, from narrow to broad.
+// detected contains the formats that are recognized, from the most to the least specific.
 var detected = []string{"uuid", "date-time", "date", "email", "ipv4", "uri"}
 
 func (x *Inference) addString(v *value, s string) {
@@ -231,7 +232,7 @@ func (x *Inference) addString(v *value, s string) {
 	}
 }
 
-// addProperty adds a property of an object.
+// addProperty adds the value of an object's property.
 func (x *Inference) addProperty(v *value, key string, seen any, depth int) {
 	if v.mapping != nil {
 		x.add(v.mapping, seen, depth+1)
@@ -258,7 +259,7 @@ func (x *Inference) addProperty(v *value, key string, seen any, depth int) {
 	x.add(m, seen, depth+1)
 }
 
-// mergeProperties merges the properties of an object into one description.
+// mergeProperties replaces the properties of an object by one description of all values.
 func (x *Inference) mergeProperties(v *value) {
 	v.mapping = &value{}
 	for _, m := range v.properties {
@@ -268,63 +269,63 @@ func (x *Inference) mergeProperties(v *value) {
 	v.properties = nil
 }
 
-// merge adds the statistics of from to into.
-func (x *Inference) merge(into, from *value) {
-	first := into.types[stringType] == 0
-	for t, n := range from.types {
-		into.types[t] += n
+// merge adds the statistics in src to dst.
+func (x *Inference) merge(dst, src *value) {
+	first := dst.types[stringType] == 0
+	for t, n := range src.types {
+		dst.types[t] += n
 	}
-	if from.types[stringType] > 0 {
+	if src.types[stringType] > 0 {
 		if first {
-			into.formats = slices.Clone(from.formats)
+			dst.formats = slices.Clone(src.formats)
 		}
-		into.formats = slices.DeleteFunc(into.formats, func(name string) bool { return !slices.Contains(from.formats, name) })
+		dst.formats = slices.DeleteFunc(dst.formats, func(name string) bool { return !slices.Contains(src.formats, name) })
 	}
-	into.open = into.open || from.open
-	into.deep = into.deep || from.deep
-	into.manyStrings = into.manyStrings || from.manyStrings
-	for s, n := range from.strings {
-		if into.strings == nil {
-			into.strings = map[string]int{}
+	dst.open = dst.open || src.open
+	dst.deep = dst.deep || src.deep
+	dst.manyStrings = dst.manyStrings || src.manyStrings
+	for s, n := range src.strings {
+		if dst.strings == nil {
+			dst.strings = map[string]int{}
 		}
-		into.strings[s] += n
+		dst.strings[s] += n
 	}
-	if into.manyStrings || len(into.strings) > x.config.MaxEnum {
-		into.strings, into.manyStrings = nil, true
+	if dst.manyStrings || len(dst.strings) > x.config.MaxEnum {
+		dst.strings, dst.manyStrings = nil, true
 	}
-	if from.items != nil {
-		if into.items == nil {
-			into.items = &value{}
+	if src.items != nil {
+		if dst.items == nil {
+			dst.items = &value{}
 		}
-		x.merge(into.items, from.items)
+		x.merge(dst.items, src.items)
 	}
-	if from.mapping != nil || len(into.properties)+len(from.properties) > x.config.MaxProperties {
-		x.mergeMapping(into, from)
+	if src.mapping != nil || len(dst.properties)+len(src.properties) > x.config.MaxProperties {
+		x.mergeMapping(dst, src)
 		return
 	}
-	for key, m := range from.properties {
-		if into.mapping != nil {
-			x.merge(into.mapping, m)
+	for key, m := range src.properties {
+		if dst.mapping != nil {
+			x.merge(dst.mapping, m)
 			continue
 		}
-		if into.properties == nil {
-			into.properties = map[string]*value{}
+		if dst.properties == nil {
+			dst.properties = map[string]*value{}
 		}
-		if into.properties[key] == nil {
-			into.properties[key] = &value{}
+		if dst.properties[key] == nil {
+			dst.properties[key] = &value{}
 		}
-		x.merge(into.properties[key], m)
+		x.merge(dst.properties[key], m)
 	}
 }
 
-func (x *Inference) mergeMapping(into, from *value) {
-	if into.mapping == nil {
-		x.mergeProperties(into)
+func (x *Inference) mergeMapping(dst, src *value) {
+	if dst.mapping == nil {
+		x.mergeProperties(dst)
 	}
-	if from.mapping != nil {
-		x.merge(into.mapping, from.mapping)
+	if src.mapping != nil {
+		x.merge(dst.mapping, src.mapping)
 	}
-	for _, m := range from.properties {
-		x.merge(into.mapping, m)
+	for _, m := range src.properties {
+		x.merge(dst.mapping, m)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 type object = map[string]any
 
-// shopCall returns a random valid call of a shop.
+// shopCall returns a random call of a shop. The call matches the shop's plan.
 func shopCall(r *rand.Rand) object {
 	item := func() object {
 		return object{"sku": fmt.Sprintf("SKU-%d", r.IntN(5000)), "quantity": 1 + r.IntN(9), "price": float64(r.IntN(10000)) + 0.5}
@@ -82,7 +82,7 @@ func parse(t testing.TB, x *infer.Inference) *plan.Plan {
 	return p
 }
 
-// mutations are mistakes in an order, each with the kind of its violation.
+// mutations contains changes that make an order invalid, with the kind of the violation.
 var mutations = []struct {
 	name   string
 	kind   plan.Kind
@@ -224,7 +224,7 @@ func TestOutputIgnoresCallOrder(t *testing.T) {
 	}
 }
 
-// Memory stays bounded if property names never repeat.
+// An Inference uses bounded memory even if all property names are different.
 func TestInferenceMemoryIsBounded(t *testing.T) {
 	x := infer.New(infer.Config{MaxMemory: 5000, MaxEntries: 50})
 	var last []byte
@@ -286,7 +286,7 @@ func TestFieldNamesAreCaseSensitive(t *testing.T) {
 	}
 }
 
-// FuzzInfer infers a plan from arbitrary documents, and checks them against it.
+// FuzzInfer infers a plan from arbitrary calls, and checks that they match the plan.
 func FuzzInfer(f *testing.F) {
 	f.Add("Order Completed", `{"a":1,"b":[{"c":null},1.5e3],"true":"x","~/":{"":{}}}`)
 	f.Add("null", `{"a\n: b":[[],[[]],{}],"#":"# no","- x":" ","\u0000":"\u2028\ud83d\ude00"}`)
@@ -309,7 +309,7 @@ func FuzzInfer(f *testing.F) {
 			x := infer.New(config)
 			for range 3 {
 				if err := x.Add(call); err != nil {
-					t.Skip() // nested deeper than encoding/json allows
+					t.Skip() // encoding/json does not allow this depth
 				}
 			}
 			p := parse(t, x)

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-// WriteTo writes the plan as YAML. The output does not depend on the order of the calls,
-// and every added call matches it. Comments show the evidence: the share of each type if
-// there are several, how often optional properties occur, and the number of values behind
-// an enum. Without calls, the plan is empty and invalid.
+// WriteTo writes the plan as YAML. The plan does not depend on the order of the calls, and all
+// calls match it. Comments in the plan contain statistics: the share of each type if there are
+// several, how often optional properties occur, and the number of values of an enum. If there are
+// no calls, the plan is empty and invalid.
 func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	o := &output{&b, x.config}
@@ -34,7 +34,7 @@ func (x *Inference) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// entriesOf returns the entries of a call type by name.
+// entriesOf returns the entries of a call type, keyed by name.
 func (x *Inference) entriesOf(callType string) map[string]*entry {
 	of := map[string]*entry{}
 	for key, e := range x.entries {
@@ -70,7 +70,7 @@ func (o *output) named(callType string, entries map[string]*entry) {
 	}
 }
 
-// entry writes an entry. The schema's default type is object.
+// entry writes an entry. The default type of its schema is object.
 func (o *output) entry(indent int, key, properties string, e *entry) {
 	comment := callCount(e.calls)
 	if key == `""` {
@@ -133,7 +133,7 @@ func (o *output) value(indent int, key string, v *value, required bool, comment 
 	}
 }
 
-// schema returns the keywords that fit on one line.
+// schema returns the keywords of a schema that can be written on one line.
 func (o *output) schema(v *value) []string {
 	types := v.typeList()
 	if len(types) == 0 {
@@ -165,7 +165,7 @@ func (o *output) enum(v *value) []string {
 	return values
 }
 
-// format returns the format of all strings if there are at least three.
+// format returns the format of all strings. It returns "" if there are fewer than three strings.
 func (v *value) format() string {
 	if v.types[stringType] < 3 || len(v.formats) == 0 {
 		return ""
@@ -185,10 +185,10 @@ func (o *output) comment(v *value) string {
 	return strings.Join(parts, "; ")
 }
 
-// shares lists the types of values with their shares, the most frequent first.
+// shares returns the types of values with their shares. The most frequent type is first.
 func (o *output) shares(v *value) string {
 	counts := v.types
-	if counts[number] > 0 { // integers are numbers, too
+	if counts[number] > 0 { // integers are also numbers
 		counts[number] += counts[integer]
 		counts[integer] = 0
 	}
@@ -206,7 +206,7 @@ func (o *output) shares(v *value) string {
 	return strings.Join(texts, ", ")
 }
 
-// typeList returns the types of values. It omits integer if there are other numbers.
+// typeList returns the types of values. If there are other numbers, it omits integer.
 func (v *value) typeList() []string {
 	var types []string
 	for _, t := range []valueType{object, array, stringType, integer, number, boolean, null} {
@@ -217,7 +217,7 @@ func (v *value) typeList() []string {
 	return types
 }
 
-// share formats a ratio in percent. Only exact values are 0 % or 100 %.
+// share formats a ratio in percent. It rounds to 0 % or 100 % only if the ratio is exact.
 func share(part, whole int) string {
 	percent := 100 * float64(part) / float64(whole)
 	switch {
@@ -238,7 +238,7 @@ func callCount(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// list formats one word as a scalar and several as a list.
+// list formats a single word as a scalar and several words as a list.
 func list(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -255,8 +255,8 @@ var (
 	reserved = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|nan|inf)$`)
 )
 
-// quote formats a string as YAML: as a plain scalar if that is unambiguous, otherwise as
-// JSON.
+// quote formats a string as YAML. If a plain scalar would be ambiguous, the result is a JSON
+// string.
 func quote(s string) string {
 	if plain.MatchString(s) && !reserved.MatchString(s) {
 		return s

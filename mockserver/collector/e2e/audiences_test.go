@@ -54,7 +54,7 @@ func awaitSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 	return s
 }
 
-// lastSync returns the number of the latest sync of the only audience.
+// lastSync returns the number of the latest sync of the audience, which is the only one.
 func lastSync(t *testing.T, c *harness.Collector) int {
 	t.Helper()
 	var all struct {
@@ -68,16 +68,16 @@ func lastSync(t *testing.T, c *harness.Collector) int {
 	return syncs[len(syncs)-1].Number
 }
 
-// A picture records the calls about an audience that a receiver accepted.
+// A picture is a receiver that records the calls about an audience.
 type picture struct {
 	*httptest.Server
 
 	mu   sync.Mutex           // guards the fields below
-	told []map[string]message // by sync and user
+	told []map[string]message // messages of each sync, keyed by user
 	odd  []string             // unexpected calls
 }
 
-// A message reports whether a user is a member.
+// A message is a call that reports whether a user is a member.
 type message struct {
 	is bool
 	at time.Time
@@ -115,7 +115,8 @@ func (p *picture) receive(_ http.ResponseWriter, r *http.Request) {
 	told[d.UserID] = m
 }
 
-// of returns the messages of a sync. The lock is held, or no more calls arrive.
+// of returns the messages of a sync. The caller must hold the lock unless all calls have
+// arrived.
 func (p *picture) of(sync int) map[string]message {
 	for len(p.told) <= sync {
 		p.told = append(p.told, map[string]message{})
@@ -123,7 +124,7 @@ func (p *picture) of(sync int) map[string]message {
 	return p.told[sync]
 }
 
-// changes returns the users that a sync reported as members and as non-members.
+// changes returns the users in the messages of a sync. The value is true for members.
 func (p *picture) changes(sync int) map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,13 +158,14 @@ func (p *picture) members() map[string]bool {
 
 func listOf(members map[string]bool) io.Reader {
 	var b bytes.Buffer
-	for user := range members { // in random order
+	for user := range members { // the order is random
 		fmt.Fprintln(&b, user)
 	}
 	return &b
 }
 
-// difference returns the users in only one of two lists, and whether it is the second.
+// difference returns the users that are in only one of two sets of members. The value is true
+// for users in after.
 func difference(before, after map[string]bool) map[string]bool {
 	changes := map[string]bool{}
 	for user := range after {
@@ -186,7 +188,7 @@ func TestAudienceSurvivesKills(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(kills), 7))
 	receiver := newPicture(t)
 	path, address := configure(t, t.TempDir(), "data: data", destination("crm", receiver.URL))
-	lists := []map[string]bool{{}} // by the number of the sync
+	lists := []map[string]bool{{}} // indexed by the number of the sync
 	next := func() map[string]bool {
 		list := map[string]bool{}
 		for user := range lists[len(lists)-1] {
@@ -212,9 +214,9 @@ func TestAudienceSurvivesKills(t *testing.T) {
 		<-dead
 		c = serve(t, path, address, nil)
 		if err != nil && lastSync(t, c) == len(lists) {
-			lists = append(lists, list) // accepted, but the response was lost
+			lists = append(lists, list) // the collector accepted the list, but the response was lost
 		}
-		if err != nil { // the sender repeats a request without a response
+		if err != nil { // a sender that gets no response repeats the request
 			answered, err = startSync(t, c, listOf(list))
 			require.NoError(t, err)
 			lists = append(lists, list)
@@ -247,8 +249,8 @@ func TestAudienceSurvivesKills(t *testing.T) {
 	t.Logf("%d kills, %d syncs", kills, len(lists)-1)
 }
 
-// TestLargeAudienceMemory syncs a list, then one with 1 % changes. Set MEMBERS=1000000 for
-// the full length, which measures memory.
+// TestLargeAudienceMemory syncs a list, and then a list with 1 % changes. Set MEMBERS=1000000
+// for the full length, which also measures memory.
 func TestLargeAudienceMemory(t *testing.T) {
 	members := full(t, "MEMBERS", 5_000)
 	receiver := newPicture(t)

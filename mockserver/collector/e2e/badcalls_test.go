@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// goodCalls is a webhook that rejects calls whose messageId starts with bad, and records when
-// the others arrived.
+// goodCalls is a webhook that rejects calls with a messageId that starts with bad. It records
+// when other calls arrive.
 type goodCalls struct {
 	mu sync.Mutex // guards came
-	// came contains the time of the first arrival of each call, by source.
+	// came contains the time when each call first arrived, keyed by source and messageId.
 	came map[string]map[string]time.Time
 }
 
@@ -93,8 +93,8 @@ func postAll(t *testing.T, url, key string, bodies []string) {
 	senders.Wait()
 }
 
-// Permanently rejected calls do not delay the others. Tests in internal/delivery measure the
-// delay with a fake clock.
+// TestBadCallsDoNotDelayOthers checks that calls that the webhook rejects permanently do not
+// delay other calls. Tests in internal/delivery measure the delay with a fake clock.
 func TestBadCallsDoNotDelayOthers(t *testing.T) {
 	const good = 45
 	many := full(t, "COLLECTOR_BAD_CALLS", 2_000)
@@ -128,7 +128,7 @@ func TestBadCallsDoNotDelayOthers(t *testing.T) {
 				postAll(t, c.URL, writeKey, []string{tracks(fmt.Sprintf("same-%d", i), 1)})
 				postAll(t, c.URL, otherKey, []string{tracks(fmt.Sprintf("other-%d", i), 1)})
 			}
-			soon := time.Now().Add(2 * time.Minute) // bad calls are retried for four hours
+			soon := time.Now().Add(2 * time.Minute) // much less than the four hours for which bad calls are retried
 			other := webhook.await(t, "other", good, soon)
 			same := webhook.await(t, "same", good, soon)
 			t.Logf("the last good calls came %v after the first was posted, and %v those of the same source", other.Sub(start), same.Sub(start))

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestClusterLosesNothing runs two collectors on three NATS servers and kills servers and
-// collectors under load. They share the work and lose nothing. A collector and a server
-// that lost their disks catch up.
+// TestClusterLosesNothing runs two collectors on three NATS servers, and kills servers and
+// collectors under load. The collectors share the work and lose no call. A collector and a
+// server that lost their disks catch up.
 func TestClusterLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a quarter of a minute")
@@ -38,7 +38,7 @@ func TestClusterLosesNothing(t *testing.T) {
 	stop := send(t, load)
 
 	for kill := range kills {
-		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a random moment
+		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // until a random moment
 		what := ""
 		if kill%3 == 0 {
 			i := random.IntN(len(collectors))

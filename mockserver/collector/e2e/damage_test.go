@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A collector does not use a corrupted queue until the loss is accepted. Then it loses and
-// counts exactly the corrupted call.
+// TestAcceptLoss checks that a collector does not start with a corrupted queue until the loss is
+// accepted. The collector then loses only the corrupted call, and counts it as lost.
 func TestAcceptLoss(t *testing.T) {
 	dir := t.TempDir()
 	path, address := configure(t, dir, "data: data", destination("hook", "http://127.0.0.1:9/hook"))

@@ -22,7 +22,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// onTmpfsArg makes this binary mount a small file system and run the collector on it.
+// onTmpfsArg makes this binary mount a small file system and run the collector on that file
+// system.
 const onTmpfsArg = "run-on-tmpfs"
 
 func init() { parts[onTmpfsArg] = runOnTmpfs }
@@ -41,11 +42,11 @@ func runOnTmpfs(args []string) {
 	os.Exit(1)
 }
 
-// noTmpfs is the message of runOnTmpfs if mounting is not allowed.
+// noTmpfs is the message that runOnTmpfs prints if it may not mount a file system.
 const noTmpfs = "no file system can be mounted here:"
 
-// onTmpfs makes a collector run on a file system of limited size. Its user is root in its
-// namespace and unprivileged outside.
+// onTmpfs makes a collector run on a file system of limited size. The collector's user is root
+// in its own namespace, but unprivileged outside.
 func onTmpfs(dir string, size int) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		self, err := os.Executable()
@@ -53,7 +54,7 @@ func onTmpfs(dir string, size int) func(*exec.Cmd) {
 			cmd.Err = err
 			return
 		}
-		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // set only after the mount
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return v == asCollector+"=1" }) // runOnTmpfs sets it after the mount
 		cmd.Args = append([]string{self, onTmpfsArg, dir, strconv.Itoa(size), cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = self
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
@@ -71,8 +72,8 @@ func canMount(t *testing.T) bool {
 	return cmd.Run() == nil
 }
 
-// TestFullDisk fills the disk under load. Calls are rejected with 503 until there is space
-// again, and no accepted call is lost.
+// TestFullDisk fills the disk under load. The collector rejects calls with 503 until there is
+// space again, and loses no accepted call.
 func TestFullDisk(t *testing.T) {
 	if !canMount(t) {
 		t.Skip("this needs a file system of its own, which is not allowed here")
@@ -136,15 +137,15 @@ func post(t *testing.T, url string) *http.Response {
 	return res
 }
 
-// asNobody makes a collector run without write permission, which root always has, as the
-// owner of dir.
+// asNobody makes a collector run as the owner of dir. Unlike root, this user has no write
+// permission in read-only directories.
 func asNobody(t *testing.T, dir string) func(*exec.Cmd) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return nil
 	}
 	const nobody = 65534
-	text, err := os.ReadFile(binary) // nobody cannot read its directory
+	text, err := os.ReadFile(binary) // the user cannot read the directory of binary
 	require.NoError(t, err)
 	own := filepath.Join(dir, "collector")
 	require.NoError(t, os.WriteFile(own, text, 0o700))
@@ -196,10 +197,10 @@ func TestReadOnlyDirectory(t *testing.T) {
 	stop := send(t, load)
 	progress(t, load, hook)
 	chmodAll(t, data, 0o500)
-	// The collector uses its open files until it needs a new one.
+	// The collector keeps accepting calls until it needs to create a file.
 	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	assert.False(t, c.Ready(), "readiness tells the truth")
-	// If all files of a stream were removed, its server reports an error.
+	// If a stream has no files left, its server reports a different error.
 	assert.Regexp(t, "permission denied|lmb missing", c.Log())
 	chmodAll(t, data, 0o700)
 	waitFor(t, time.Minute, "it is ready again", c.Ready)

@@ -1,6 +1,6 @@
 // Package e2e tests the collector as a process: the real binary, real sockets, kill -9. The
-// tests are short with go test ./e2e; make durable or an environment variable selects the
-// full length:
+// command go test ./e2e runs short versions of the tests. The command make durable, or an
+// environment variable, selects the full length:
 //
 //	COLLECTOR_KILLS=20 go test -v -run Kill ./e2e       # kills under load
 //	COLLECTOR_RETRY_AFTER_KILLS=10 go test -v -run RetryAfter ./e2e # kills during a pause
@@ -8,6 +8,6 @@
 //	SYNC_KILLS=100 go test -v -run AudienceSurvivesKills ./e2e    # kills during list syncs
 //	MEMBERS=1000000 go test -v -run LargeAudience ./e2e      # memory use of a list
 //
-// The tests mostly wait, and run in parallel. Tests of full disks need Linux and permission
-// to mount a file system; without it they are skipped.
+// The tests mostly wait, and run in parallel. Tests of full disks need Linux and permission to
+// mount a file system. They are skipped otherwise.
 package e2e

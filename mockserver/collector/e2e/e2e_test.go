@@ -20,14 +20,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// binary is the path of the test binary, which runs the collector if asCollector is set. The
-// race detector therefore covers the collector too.
+// binary is the path of the test binary, which runs the collector if asCollector is set. If the
+// race detector is enabled, it therefore also covers the collector.
 var binary string
 
 // asCollector is an environment variable that makes this binary run the collector.
 const asCollector = "COLLECTOR_E2E_RUN"
 
-// parts are further programs in this binary, by their first argument.
+// parts are other programs that this binary can run, keyed by their first argument.
 var parts = map[string]func(args []string){natsServerArg: runNATSServer}
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// full returns a number of repetitions, which an environment variable can set.
+// full returns the number of repetitions: the value of an environment variable, or short if the
+// variable is not set.
 func full(t *testing.T, variable string, short int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -87,7 +88,7 @@ func start(path, address string, prepare func(*exec.Cmd)) (*harness.Collector, e
 	})
 }
 
-// serve starts a collector. It stops at the end of the test at the latest.
+// serve starts a collector and stops it when the test ends.
 func serve(t *testing.T, path, address string, prepare func(*exec.Cmd)) *harness.Collector {
 	t.Helper()
 	c, err := start(path, address, prepare)
@@ -101,7 +102,7 @@ func serve(t *testing.T, path, address string, prepare func(*exec.Cmd)) *harness
 	return c
 }
 
-// verify runs collector verify, which recomputes the ledger from stored data.
+// verify runs the command collector verify, which recomputes the ledger from stored data.
 func verify(t *testing.T, c *harness.Collector) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "verify", "--url", c.URL)
@@ -110,7 +111,7 @@ func verify(t *testing.T, c *harness.Collector) {
 	require.NoError(t, err, "%s", out)
 }
 
-// ledgers returns the ledger of every destination, by name.
+// ledgers returns the ledgers of all destinations, keyed by destination.
 func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
 	var answer struct{ Destinations []tracking.Ledger }
@@ -126,14 +127,14 @@ func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 // waitFor waits until holds returns true.
 func waitFor(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // other processes send no event
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // other processes cannot notify the test
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 	}
 }
 
-// settled waits until no call is pending, as long as their number keeps falling.
+// settled waits until no call is pending. It fails if the number of pending calls stops falling.
 func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger) {
 	t.Helper()
 	for left := int64(math.MaxInt64); left > 0; {
@@ -149,16 +150,16 @@ func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger
 	return all
 }
 
-// send starts a load. stop ends it after all requests have a response.
+// send starts a load. The function stop ends the load when all requests have a response.
 func send(t *testing.T, load *harness.Load) (stop func()) {
 	end := load.Start()
 	t.Cleanup(func() { end(0) })
 	return func() { end(2 * time.Minute) }
 }
 
-// wantAll asserts that a receiver got every accepted call, and that the ledger agrees. twice
-// is the maximum number of duplicates: calls that were retried on another collector before
-// it received the first copy.
+// wantAll asserts that a receiver got every accepted call, and that the ledger has the same
+// numbers. twice limits the number of duplicates: calls that were retried on another collector
+// before it received the first copy.
 func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l tracking.Ledger, twice int64) {
 	t.Helper()
 	assert.Zero(t, r.Missing(load), "calls that were answered 200 did not arrive at %s", l.Destination)

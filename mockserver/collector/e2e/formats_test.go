@@ -27,8 +27,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// formatsDir contains data directories in each format. With formatsEnv set, TestFormatIsLeft
-// writes one there; see make formats.
+// formatsDir contains data directories in each format. If formatsEnv is set, TestFormatIsLeft
+// writes another one there; see make formats.
 const (
 	formatsDir = "testdata/formats"
 	formatsEnv = "FORMATS"
@@ -39,18 +39,18 @@ type left struct {
 	Ledgers      map[string]tracking.Ledger
 	Sources      []string
 	Destinations []string
-	Members      int // of the audience
+	Members      int // number of users in the audience
 }
 
-// A formatRig is a collector with one destination each that accepts calls, rejects them,
-// fails and is paused.
+// A formatRig is a collector with four destinations: one accepts calls, one rejects calls, one
+// fails and one is paused.
 type formatRig struct {
 	*harness.Collector
 	path, address string
 
-	mu   sync.Mutex                 // guards got
-	got  map[string]map[string]bool // accepted messageIds by destination
-	fail bool                       // whether one destination fails; constant while serving
+	mu   sync.Mutex
+	got  map[string]map[string]bool // messageIds that each destination accepted
+	fail bool                       // whether one destination fails; must not change while the rig is serving
 }
 
 func newFormatRig(t *testing.T, dir string, fail bool) *formatRig {
@@ -155,7 +155,8 @@ func (rig *formatRig) fill(t *testing.T) (l left) {
 	return l
 }
 
-// The data directories of a stopped and of a killed collector are readable.
+// TestFormatIsLeft checks that the data directories of a stopped and of a killed collector are
+// readable.
 func TestFormatIsLeft(t *testing.T) {
 	t.Parallel()
 	kept := cmp.Or(os.Getenv(formatsEnv), t.TempDir())
@@ -180,7 +181,7 @@ func TestFormatIsLeft(t *testing.T) {
 	readFormats(t, kept)
 }
 
-// This version reads the data directories of all formats.
+// TestFormatsAreRead checks that this version reads the data directories of all formats.
 func TestFormatsAreRead(t *testing.T) {
 	t.Parallel()
 	require.FileExists(t, filepath.Join(formatsDir, fmt.Sprintf("%d-stopped.json", datadir.MarkerFormat)), "a new format: run make formats")
@@ -222,19 +223,19 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 		[]byte(`{"event":"New","userId":"u9","messageId":"new"}`)), "the source that was made still sends")
 	require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/rests/resume", nil, nil))
 	settled(t, rig.Collector)
-	for _, name := range []string{"fails", "rests"} { // calls older than four hours have failed, and can be replayed
+	for _, name := range []string{"fails", "rests"} { // calls older than four hours have failed permanently, and can be replayed
 		require.NoError(t, rig.Ask(t.Context(), http.MethodPost, "/destinations/"+name+"/replay", nil, nil))
 	}
 	all = settled(t, rig.Collector)
 	for _, name := range []string{"fails", "rests"} {
 		was := want.Ledgers[name]
-		superseded := all[name].Filtered - was.Filtered // calls of an older list of the audience
+		superseded := all[name].Filtered - was.Filtered // number of calls from an older list of the audience
 		assert.Contains(t, []int64{0, 1}, superseded, name)
 		assert.Equal(t, tracking.Ledger{Destination: name, Accepted: was.Accepted + 1, Delivered: was.Pending + 1 - superseded, Filtered: was.Filtered + superseded}, all[name])
 		assert.Subset(t, slices.Collect(maps.Keys(rig.gotBy(name))), []string{"m-0-0", "m-0-1", "m-1-0", "m-1-1", "m-2-0", "m-2-1", "new"}, name)
 	}
-	// If the kill prevented an outcome from being stored, the notification is sent again after a
-	// minute.
+	// If the kill prevented the collector from storing an outcome, it sends the notification
+	// again after a minute.
 	waitFor(t, 5*time.Minute, "the deletion request is done", func() bool {
 		pending, _ := rig.deletion(t)
 		return pending == 0
@@ -243,8 +244,8 @@ func readFormat(t *testing.T, rig *formatRig, want left) {
 	require.NoError(t, rig.Stop())
 }
 
-// pack archives the files of a data directory, except those that a start creates: the lock and
-// the reserve for a full disk.
+// pack archives the files of a data directory, except those that a start creates: the lock, and
+// the file that reserves space for a full disk.
 func pack(archive, dir string) error {
 	f, err := os.Create(archive)
 	if err != nil {
@@ -287,7 +288,7 @@ func pack(archive, dir string) error {
 	return z.Close()
 }
 
-// unpack creates a directory from an archive of pack.
+// unpack extracts an archive that pack created.
 func unpack(archive, dir string) error {
 	f, err := os.Open(archive)
 	if err != nil {

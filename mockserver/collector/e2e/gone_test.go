@@ -15,7 +15,8 @@ import (
 )
 
 // TestVerifyWithoutADirectory deletes or replaces the data directory of a running collector.
-// collector verify fails within ten seconds and names the problem, as does collector status.
+// The commands collector verify and collector status then report the problem. collector verify
+// fails within ten seconds.
 func TestVerifyWithoutADirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -40,7 +41,7 @@ func TestVerifyWithoutADirectory(t *testing.T) {
 			require.NoError(t, again(data))
 
 			begin := time.Now()
-			out, err := tell(t, c, "verify") // before the collector has noticed
+			out, err := tell(t, c, "verify") // the collector may not have noticed the problem yet
 			took := time.Since(begin)
 			t.Logf("verify, at once: %v after %v: %s", err, took, out)
 			assert.Less(t, took, 10*time.Second)

@@ -12,13 +12,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// repeatsPerKill is the maximum number of duplicates per kill: calls in flight whose outcome
-// was not stored. Per destination these are at most four entries of 128 calls, or more
-// entries with fewer calls in total.
+// repeatsPerKill limits the number of duplicates per kill. A duplicate is a call in flight
+// whose outcome was not stored. Per destination, there are at most four entries of 128 calls
+// in flight, or more entries with fewer calls in total.
 const repeatsPerKill = 4 * 128
 
 // TestKillsLoseNothing kills the collector repeatedly under load, while one destination fails
-// from time to time. Every accepted call arrives.
+// from time to time. It checks that every accepted call arrives.
 func TestKillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
@@ -50,7 +50,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	stop := send(t, load)
 
 	for kill := range kills {
-		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // a random moment
+		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // until a random moment
 		c.Kill()
 		c = serve(t, path, address, nil)
 		verify(t, c)

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
-// natsServerArg makes this binary run a NATS server, which tests can kill without an
-// installation.
+// natsServerArg makes this binary run a NATS server. Tests can kill this server, and need no
+// installed server.
 const natsServerArg = "run-nats-server"
 
 // A natsNode is a server of a cluster with its process.
@@ -86,7 +86,7 @@ func awaitCluster(t *testing.T, nodes []*natsNode) {
 	t.Fatalf("the servers form no cluster: %v", last)
 }
 
-// caughtUp waits until every server has all data of every stream.
+// caughtUp waits until every server has all the data of every stream.
 func caughtUp(t *testing.T, nodes []*natsNode) {
 	t.Helper()
 	nc, err := nats.Connect(urls(nodes))
@@ -119,7 +119,7 @@ func caughtUp(t *testing.T, nodes []*natsNode) {
 	}
 }
 
-// runNATSServer is the main function of a server.
+// runNATSServer is the main function for natsServerArg.
 func runNATSServer(args []string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -17,34 +17,34 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// An orderedReceiver checks the order of each user's calls: call n is followed by n+1, or by
-// an earlier call, after which all later ones repeat.
+// An orderedReceiver checks the order of each user's calls. Call n must be followed by call n+1,
+// or by an earlier call and then again by all calls after that one.
 type orderedReceiver struct {
 	*httptest.Server
 
 	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
 	healthy  bool
-	last     map[string]int // the last accepted call of each user; 0 before the first
+	last     map[string]int // number of the last accepted call of each user; 0 before the first call
 	repeats  int
 	problems []string
 
-	// Requests that a stopped collector had started may arrive while another one delivers.
+	// A stopped collector may have started requests that arrive while another one delivers.
 
 	clients map[string]bool // connections with requests
 	stopped map[string]bool // connections of a stopped collector
-	late    int             // rejected requests on these connections
+	late    int             // number of rejected requests on the stopped connections
 }
 
-// stop marks all current connections as connections of a stopped collector. Their requests
-// are rejected until goOn is called.
+// stop marks all current connections as connections of a stopped collector. The receiver
+// rejects requests on these connections until goOn is called.
 func (r *orderedReceiver) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped, r.clients = r.clients, map[string]bool{}
 }
 
-// goOn ends the rejection. It is called when another collector has begun to deliver.
+// goOn accepts requests on all connections again. Call it when another collector delivers.
 func (r *orderedReceiver) goOn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,19 +89,19 @@ func (r *orderedReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.last[user] = n
 }
 
-// orderedSenders send the calls of a few users. Each user has one sender, which repeats a
+// orderedSenders send the calls of several users. Each user has one sender, which repeats a
 // batch until it is accepted.
 type orderedSenders struct {
 	t    *testing.T
-	sent []int // by user
+	sent []int // number of calls sent for each user
 	stop chan struct{}
 	wait sync.WaitGroup
 
 	mu   sync.Mutex // guards urls
-	urls []string   // of the collectors; a sender tries the next one if a batch fails
+	urls []string   // URLs of the collectors; a sender tries the next one if a batch fails
 }
 
-// sendInOrder starts the senders, each of which sends batches at an interval.
+// sendInOrder starts the senders. Each sender sends batches at the given interval.
 func sendInOrder(t *testing.T, every time.Duration, urls ...string) *orderedSenders {
 	const users, batch, senders = 20, 20, 4
 	s := &orderedSenders{t: t, sent: make([]int, users), stop: make(chan struct{}), urls: urls}
@@ -143,14 +143,14 @@ func (s *orderedSenders) url(i int) string {
 	return s.urls[i%len(s.urls)]
 }
 
-// moved sets the URL of a collector.
+// moved changes the URL of a collector.
 func (s *orderedSenders) moved(collector int, url string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.urls[collector] = url
 }
 
-// end stops the senders and compares the calls delivered to hook with those sent.
+// end stops the senders and checks that hook received all calls that were sent.
 func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	s.t.Helper()
 	close(s.stop)
@@ -173,8 +173,8 @@ func (s *orderedSenders) end(c *harness.Collector, r *orderedReceiver) {
 	s.t.Logf("%d calls, %d deliveries were repeated, %d came late from a collector that had been stopped", all, r.repeats, r.late)
 }
 
-// TestKillsKeepTheOrder repeatedly kills a collector with an ordered destination, while
-// calls of a few users arrive and some deliveries fail.
+// TestKillsKeepTheOrder repeatedly kills a collector with an ordered destination, while calls
+// of several users arrive and some deliveries fail.
 func TestKillsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
@@ -184,7 +184,7 @@ func TestKillsKeepTheOrder(t *testing.T) {
 	c := serve(t, path, address, nil)
 	senders := sendInOrder(t, 20*time.Millisecond, c.URL)
 	for range kills {
-		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // a random moment
+		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // until a random moment
 		c.Kill()
 		c = serve(t, path, address, nil)
 		senders.moved(0, c.URL)
@@ -193,7 +193,7 @@ func TestKillsKeepTheOrder(t *testing.T) {
 	assert.NoError(t, c.Stop(), "it ends gracefully")
 }
 
-// inOrder is the destination hook with order: user.
+// inOrder returns the destination hook with order: user.
 func inOrder(r *orderedReceiver) string {
 	return fmt.Sprintf("- {name: hook, order: user, webhooks: [{url: '%s'}]}\n", r.URL)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestClusterKeepsTheOrder kills servers and the collector that delivers in order, or stops
-// it until another one has taken over, while calls of a few users arrive and some deliveries
-// fail.
+// TestClusterKeepsTheOrder kills servers and the collector that delivers in order, while calls
+// of several users arrive and some deliveries fail. It also stops that collector until another
+// one has taken over.
 func TestClusterKeepsTheOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -53,7 +53,7 @@ func TestClusterKeepsTheOrder(t *testing.T) {
 		return i
 	}
 	for turn := range turns {
-		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a random moment
+		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // until a random moment
 		i := delivering()
 		switch turn % 3 {
 		case 0:

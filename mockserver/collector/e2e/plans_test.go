@@ -52,8 +52,8 @@ func plannedWith(typ string) string {
 	return fmt.Sprintf("plan: shop\ntrack:\n  Order Completed:\n    properties:\n      total: {type: %s, required: true}\n", typ)
 }
 
-// configurePlan writes a configuration of three sources with the same plan and different
-// treatments of violations, and a fourth that receives violations of the first.
+// configurePlan writes a configuration with four sources. Three sources have the same plan and
+// treat violations differently. The fourth source receives the violations of the first one.
 func configurePlan(t *testing.T, dir, webhook string) (path, address string) {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -74,7 +74,8 @@ destinations: [{name: crm, webhooks: [{url: '%s'}]}]
 	return path, address
 }
 
-// order returns a call whose total is a number or a string.
+// order returns a call with a total. The total is a number if planned is true, and otherwise a
+// string.
 func order(id string, planned bool) string {
 	total := `"25.5"`
 	if planned {
@@ -83,8 +84,8 @@ func order(id string, planned bool) string {
 	return fmt.Sprintf(`{"type":"track","event":"Order Completed","userId":"u","messageId":%q,"context":{"app":{"version":"1.2"}},"properties":{"total":%s}}`, id, total)
 }
 
-// postOrders sends a valid call and one that violates the plan, with IDs that start with
-// prefix, in a batch or separately.
+// postOrders sends a valid call and a call that violates the plan, in one batch or separately.
+// The IDs of the calls start with prefix.
 func postOrders(t *testing.T, c *harness.Collector, writeKey, prefix string, batch bool) {
 	t.Helper()
 	calls := []string{order(prefix+"-good", true), order(prefix+"-bad", false)}
@@ -130,7 +131,8 @@ func TestPlanViolations(t *testing.T) {
 		postOrders(t, c, source, source+"-2", false)
 	}
 	postOrders(t, c, "held", "held-1", true) // duplicates
-	// Calls about violations cause no further violations; other calls of that source do.
+	// Source told receives calls about violations. Such calls cause no further violations, but
+	// other calls of this source do.
 	postOrders(t, c, "told", "told-1", true)
 
 	quarantined := []string{"held-1-bad", "held-2-bad"}
@@ -138,7 +140,8 @@ func TestPlanViolations(t *testing.T) {
 	assert.Equal(t, []string{"held-1-good", "held-2-good"}, hook.sorted("held"))
 	assert.Equal(t, []string{"marked-1-bad", "marked-1-good", "marked-2-bad", "marked-2-good"}, hook.sorted("marked"))
 	assert.Equal(t, []string{"refused-1-good", "refused-2-good"}, hook.sorted("refused"))
-	// The violation of call told-1-bad is reported to source held, which does not quarantine it.
+	// Two of these calls report violations of source held. The third call reports the violation of
+	// call told-1-bad to source held, which does not quarantine it.
 	assert.Len(t, hook.sorted("violation-"), 3)
 	l := ledgers(t, c)["crm"]
 	assert.EqualValues(t, 2, l.Filtered)
@@ -193,12 +196,12 @@ func TestPlanViolations(t *testing.T) {
 		return answer.Calls
 	}
 	assert.Equal(t, quarantined, listed())
-	// They are checked again with the unchanged plan.
+	// Replayed calls are checked again, and the plan has not changed.
 	assert.Equal(t, 2, replay())
 	settled(t, c)
 	assert.Equal(t, quarantined, listed())
 
-	// An invalid plan prevents the reload, and the current configuration stays in effect.
+	// An invalid plan prevents the reload. The current configuration stays in effect.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte("track: {E: {propertis: {}}}\n"), 0o600))
 	waitFor(t, 2*time.Minute, "the plan is refused", func() bool {
 		return strings.Contains(c.Log(), `plan.yaml:1: track \"E\": unknown JSON Schema keyword \"propertis\"`)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestKillsKeepRetryAfter kills the collector while a receiver that responds with 429 and
-// Retry-After has its destination paused. The restarted collector makes no request before
+// TestKillsKeepRetryAfter kills the collector while a destination is paused, because its
+// receiver responded with 429 and Retry-After. The restarted collector makes no request before
 // the pause ends. COLLECTOR_RETRY_AFTER_KILLS sets the number of kills.
 func TestKillsKeepRetryAfter(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestKillsKeepRetryAfter(t *testing.T) {
 	inside, seen := 0, 0
 	for kill := range kills {
 		waitFor(t, time.Minute, "the receiver has requested a pause", func() bool { return len(arrived()) > seen })
-		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // a random moment of the pause
+		time.Sleep(time.Duration(500+random.IntN(1000)) * time.Millisecond) // until a random moment of the pause
 		c.Kill()
 		before := arrived()
 		until := before[len(before)-1].Add(retryAfter)

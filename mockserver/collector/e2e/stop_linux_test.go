@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// The collector is stopped (SIGSTOP) for longer than its senders wait. They retry their
-// calls, also after a restart.
+// TestStoppedCollectorStoresRetriesOnce stops the collector with SIGSTOP until the requests of
+// its senders time out. The senders retry their calls, also after a restart of the collector.
 func TestStoppedCollectorStoresRetriesOnce(t *testing.T) {
 	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 4)
@@ -24,7 +24,7 @@ func TestStoppedCollectorStoresRetriesOnce(t *testing.T) {
 	c := serve(t, path, address, nil)
 	load := sendImpatiently(t, hook, c.URL, func() {
 		for range stops {
-			time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond) // a random moment
+			time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond) // until a random moment
 			stopFor(t, time.Second, c.Process)
 		}
 		stopFor(t, time.Second, c.Process)
@@ -35,7 +35,8 @@ func TestStoppedCollectorStoresRetriesOnce(t *testing.T) {
 	verify(t, c)
 }
 
-// The servers of a cluster are stopped for longer than the senders and the collector wait.
+// TestStoppedClusterStoresRetriesOnce stops the servers of a cluster until the requests of the
+// senders and of the collector time out.
 func TestStoppedClusterStoresRetriesOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
@@ -50,7 +51,7 @@ func TestStoppedClusterStoresRetriesOnce(t *testing.T) {
 	load := sendImpatiently(t, hook, c.URL, func() {
 		for range stops {
 			for _, pause := range []time.Duration{2 * time.Second, 12 * time.Second} {
-				time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond) // a random moment
+				time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond) // until a random moment
 				stopFor(t, pause, nodes[0].process, nodes[1].process, nodes[2].process)
 			}
 		}
@@ -59,7 +60,7 @@ func TestStoppedClusterStoresRetriesOnce(t *testing.T) {
 	verify(t, c)
 }
 
-// sendImpatiently sends during trouble, with senders that time out soon and retry.
+// sendImpatiently sends calls while trouble runs. The senders have a short timeout and retry.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
 	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 600 * time.Millisecond}
@@ -72,7 +73,7 @@ func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble f
 	return load
 }
 
-// stopFor stops processes for a duration.
+// stopFor stops processes and continues them after a pause.
 func stopFor(t *testing.T, pause time.Duration, processes ...*harness.Process) {
 	t.Helper()
 	for _, p := range processes {

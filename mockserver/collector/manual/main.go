@@ -58,7 +58,7 @@ func write(dir string) error {
 	return writeExample(filepath.Join(dir, "collector.yaml"))
 }
 
-// atHome replaces the home directory in default values with ~.
+// atHome replaces the path of the home directory in default values with ~.
 func atHome(cmd *cobra.Command) {
 	home, err := os.UserHomeDir()
 	for _, c := range cmd.Commands() {

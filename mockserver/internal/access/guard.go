@@ -16,21 +16,22 @@ import (
 
 // A GuardConfig configures a [Guard].
 type GuardConfig struct {
-	// Token is the bearer token of requests. Defaults to none, which requires Loopback.
+	// Token is the bearer token that requests must have. Defaults to none, which requires
+	// Loopback.
 	Token string
-	// Loopback means that only this machine can reach the listener, so a token is
+	// Loopback reports that only this machine can reach the listener. The token is then
 	// optional. Defaults to false.
 	Loopback bool
-	// Hosts are the host names of the listener, in addition to localhost and IP
-	// addresses. Defaults to none.
+	// Hosts lists the host names of the listener. localhost and IP addresses are always
+	// accepted. Defaults to none.
 	Hosts []string
-	// Proxies are the addresses of trusted proxies, whose X-Forwarded-For and
-	// X-Forwarded-Proto are used. Defaults to none. Without proxies, X-Forwarded-Proto
-	// is accepted from any client, because it only affects the response to that client.
+	// Proxies lists the addresses of trusted proxies. The Guard uses their X-Forwarded-For and
+	// X-Forwarded-Proto headers. Defaults to none. Without proxies, X-Forwarded-Proto is accepted
+	// from any client, because it only affects the response to that client.
 	Proxies []netip.Prefix
 }
 
-// A Guard authorizes requests by token, host and origin. Host and origin protect against
+// A Guard authorizes requests by token, host and origin. The checks of host and origin protect against
 // pages of other sites in a browser on this machine.
 type Guard struct {
 	rules    atomic.Pointer[guardRules]
@@ -39,12 +40,12 @@ type Guard struct {
 
 type guardRules struct {
 	open    bool              // no token is required
-	token   [sha256.Size]byte // hashes have equal lengths, which allows a constant-time comparison
+	token   [sha256.Size]byte // hash of the token; hashes have equal lengths, so they can be compared in constant time
 	hosts   []string
 	proxies []netip.Prefix
 }
 
-// ErrNoToken means that a listener that other machines can reach has no token.
+// ErrNoToken reports that other machines can reach the listener, but no token is configured.
 var ErrNoToken = errors.New("mockserver: the admin API needs a token because its listener is not on loopback")
 
 func NewGuard(config GuardConfig) (*Guard, error) {
@@ -52,8 +53,8 @@ func NewGuard(config GuardConfig) (*Guard, error) {
 	return g, g.Configure(config)
 }
 
-// Configure replaces the configuration. It returns ErrNoToken for an invalid configuration
-// and keeps the current one.
+// Configure replaces the configuration. If the configuration is invalid, it returns ErrNoToken and
+// keeps the current one.
 func (g *Guard) Configure(config GuardConfig) error {
 	if config.Token == "" && !config.Loopback {
 		return ErrNoToken
@@ -84,22 +85,22 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// IsHTTPS reports whether the client used HTTPS, directly or according to X-Forwarded-Proto;
-// see GuardConfig.Proxies.
+// IsHTTPS reports whether the client used HTTPS, either for this connection or according to
+// X-Forwarded-Proto; see GuardConfig.Proxies.
 func (g *Guard) IsHTTPS(r *http.Request) bool { return g.rules.Load().isHTTPS(r) }
 
-// ClientOf returns the client address, using X-Forwarded-For of trusted proxies. It is zero
-// if the address is invalid.
+// ClientOf returns the address of the client. It uses the X-Forwarded-For headers of trusted proxies.
+// The result is the zero Addr if the address is invalid.
 func (g *Guard) ClientOf(r *http.Request) netip.Addr { return g.rules.Load().client(r) }
 
 // IsOpen reports whether no token is required.
 func (g *Guard) IsOpen() bool { return g.rules.Load().open }
 
-// Check returns why a request is not authorized, or nil.
+// Check returns an error if a request is not authorized.
 func (g *Guard) Check(r *http.Request) *Error {
 	rules := g.rules.Load()
 	if !rules.knowsHost(r.Host) {
-		// Prevents DNS rebinding: a name of another site that resolves to this machine.
+		// Prevent DNS rebinding, in which a name of another site resolves to this machine.
 		return Errorf(http.StatusMisdirectedRequest, "host_unknown",
 			"unknown host %.100q; use localhost or the server's address, or add the name to admin.hosts", r.Host)
 	}
@@ -111,8 +112,8 @@ func (g *Guard) Check(r *http.Request) *Error {
 	return g.CheckToken(r, r.Header.Get("Authorization"))
 }
 
-// CheckToken returns an error if a token is required and authorization contains no valid one.
-// After too many invalid tokens from an address, its valid tokens are refused as well.
+// CheckToken returns an error if a token is required and authorization does not contain it. After too
+// many invalid tokens from an address, it also refuses valid tokens from this address.
 func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	rules := g.rules.Load()
 	if rules.open {
@@ -135,11 +136,11 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 	return nil
 }
 
-// checkOrigin returns an error for a cross-origin request with any method.
+// checkOrigin returns an error for a cross-origin request, even with a safe method.
 func checkOrigin(r *http.Request) *Error {
-	asked := *r
-	asked.Method = http.MethodPost // safe methods would be allowed
-	if http.NewCrossOriginProtection().Check(&asked) == nil {
+	post := *r
+	post.Method = http.MethodPost // the check allows all safe methods, so pretend a POST
+	if http.NewCrossOriginProtection().Check(&post) == nil {
 		return nil
 	}
 	return &Error{Status: http.StatusForbidden, Code: "cross_origin",
@@ -163,8 +164,8 @@ func (r *guardRules) admits(authorization string) bool {
 	return subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// knowsHost reports whether a Host header is valid for this server. IP addresses are always
-// valid, because they cannot be rebound.
+// knowsHost reports whether a Host header is valid for this server. IP addresses are always valid,
+// because DNS rebinding needs a name.
 func (r *guardRules) knowsHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -191,7 +192,8 @@ func (r *guardRules) client(req *http.Request) netip.Addr {
 	return address
 }
 
-// networkOf returns the /64 network of an IPv6 address, because a client controls all of it.
+// networkOf returns the /64 network of an IPv6 address. A client usually controls all addresses in its
+// network.
 func networkOf(address netip.Addr) netip.Addr {
 	if !address.Is6() {
 		return address

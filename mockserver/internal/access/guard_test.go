@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,8 +91,8 @@ func TestGuardRejectsUnauthorizedRequests(t *testing.T) {
 	assert.ErrorIs(t, err, access.ErrNoToken)
 }
 
-// TestInvalidTokensAreThrottled sends ten invalid tokens per minute to the login and the API.
-// Then valid tokens are rejected, too.
+// TestInvalidTokensAreThrottled sends ten invalid tokens within a minute to the login page and the
+// API. After that, valid tokens are refused too.
 func TestInvalidTokensAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, access.GuardConfig{Token: "the-admin-token", Proxies: proxies})
@@ -101,7 +102,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 			req.RemoteAddr = from
 			req.Header.Set("X-Forwarded-For", forwarded)
 			status := http.StatusOK
-			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // like the login
+			if refused := guard.CheckToken(req, "Bearer "+token); refused != nil { // the same check as on the login page
 				status = refused.Status
 			}
 			assert.Equal(t, want, status)
@@ -122,7 +123,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 		time.Sleep(time.Minute)
 		try(200, "the-admin-token", "192.0.2.1:1234", "")
 
-		for i := range 5 { // a trusted proxy; addresses from the client are ignored
+		for i := range 5 { // the peer is a trusted proxy; addresses added by the client are ignored
 			try(401, fmt.Sprint("guess-", i), "10.0.0.1:1234", fmt.Sprintf("198.51.100.%d, 203.0.113.9, 10.0.0.2", i))
 		}
 		try(429, "the-admin-token", "10.0.0.1:1234", "203.0.113.9")
@@ -133,7 +134,7 @@ func TestInvalidTokensAreThrottled(t *testing.T) {
 		}
 		try(429, "the-admin-token", "[2001:db8::99]:1234", "")
 		try(200, "the-admin-token", "[2001:db8:0:1::1]:1234", "")
-		for range 20 { // a missing token is not a guess
+		for range 20 { // a missing token does not count as invalid
 			guard.CheckToken(httptest.NewRequest(http.MethodGet, "http://localhost/", nil), "")
 		}
 		try(200, "the-admin-token", "192.0.2.1:1234", "")
@@ -171,4 +172,49 @@ func TestIsHTTPSTrustsProxies(t *testing.T) {
 		sessions := access.Sessions{Guard: guard, State: state.NewMemory()}
 		assert.Equal(t, test.want, sessions.Start(req).Secure, test.name)
 	}
+}
+
+// A logout needs no session, so an invalid cookie must not occupy the store.
+func TestLogoutStoresOnlyValidSessions(t *testing.T) {
+	store := state.NewMemory()
+	sessions := access.Sessions{Guard: newGuard(t, access.GuardConfig{Token: "the-admin-token"}), State: store}
+	logout := func(cookie http.Cookie) {
+		req := httptest.NewRequest(http.MethodPost, "http://localhost/logout", nil)
+		req.AddCookie(&cookie)
+		_, err := sessions.End(req)
+		require.NoError(t, err)
+	}
+	valid := sessions.Start(httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
+	for _, value := range []string{"", "99999999999.x.y", "99999999999", valid.Value + "0"} {
+		logout(http.Cookie{Name: valid.Name, Value: value})
+	}
+	keys, err := store.Keys(t.Context(), "logout")
+	require.NoError(t, err)
+	require.Empty(t, keys)
+	logout(*valid)
+	keys, err = store.Keys(t.Context(), "logout")
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+}
+
+func FuzzGuard(f *testing.F) {
+	f.Add("localhost:80", "192.0.2.1:1", "10.0.0.1, 203.0.113.9", "Bearer right-token", "99999999999.x.y")
+	f.Add("[::1]:80", "[fe80::1%eth0]:1", "::ffff:1.2.3.4,", "bearer  right-token ", "-1..")
+	guard, err := access.NewGuard(access.GuardConfig{Token: "right-token", Hosts: []string{"a.example"}, Proxies: proxies})
+	require.NoError(f, err)
+	sessions := access.Sessions{Guard: guard, State: state.NewMemory()}
+	name := sessions.Start(httptest.NewRequest(http.MethodGet, "http://localhost/", nil)).Name
+	f.Fuzz(func(t *testing.T, host, from, forwarded, authorization, cookie string) {
+		req := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+		req.Host, req.RemoteAddr = host, from
+		req.Header.Set("X-Forwarded-For", forwarded)
+		req.Header.Set("Authorization", authorization)
+		req.Header.Set("Cookie", name+"="+cookie)
+		if guard.Check(req) == nil && !strings.Contains(authorization, "right-token") {
+			t.Error("an invalid token is accepted")
+		}
+		if sessions.Has(req) {
+			t.Error("an invalid session is accepted")
+		}
+	})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// An Error is a response to an operator: a JSON object in the admin API, a sentence on pages.
+// An Error is an error response for an operator. The admin API returns it as a JSON object, and pages
+// show its message.
 type Error struct {
 	Status  int            `json:"-"`
 	Code    string         `json:"code"`
@@ -21,9 +22,9 @@ type Error struct {
 	Fields  []fieldMistake `json:"fields,omitempty"`
 }
 
-// A fieldMistake is an invalid field of a request body.
+// A fieldMistake describes an invalid field of a request body.
 type fieldMistake struct {
-	Field   string `json:"field"` // such as webhooks[0].url
+	Field   string `json:"field"` // path of the field, such as webhooks[0].url
 	Problem string `json:"problem"`
 	Hint    string `json:"mend"` // how to fix it
 }
@@ -38,7 +39,7 @@ func Errorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorOf converts an error to a response. Unknown errors have status 500.
+// ErrorOf converts an error to a response. The status of an unknown error is 500.
 func ErrorOf(err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {

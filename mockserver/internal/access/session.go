@@ -21,12 +21,12 @@ import (
 // sessionTime is the duration of a session.
 const sessionTime = 12 * time.Hour
 
-// endedSession is the key prefix of ended sessions.
+// endedSession is the prefix of the keys of ended sessions.
 const endedSession = "logout"
 
-// Sessions manages logins in browsers. An active session is not stored: its cookie contains
-// the expiry time, signed with the token. It is therefore valid at every replica, and invalid
-// after the token changes. Only ended sessions are stored, until they expire.
+// Sessions manages logins in browsers. Active sessions are not stored: the cookie contains the expiry
+// time, signed with the token. A session is therefore valid at every replica, and invalid after the
+// token changes. Ended sessions are stored until they expire.
 type Sessions struct {
 	Guard *Guard
 	State state.Store // stores ended sessions
@@ -55,13 +55,13 @@ func (s Sessions) Has(r *http.Request) bool {
 		return false
 	}
 	_, _, err = s.State.Get(r.Context(), endedKey(cookie.Value))
-	return err != nil // also valid if the store fails, because operators need the pages then
+	return err != nil // if the store fails, the session is valid, because operators need the pages then
 }
 
-// End ends the session of a request and returns a cookie that deletes its cookie.
+// End ends the session of a request. It returns a cookie that deletes the cookie of the session.
 func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	rules := s.Guard.rules.Load()
-	if cookie, err := r.Cookie(rules.cookieName()); err == nil {
+	if cookie, err := r.Cookie(rules.cookieName()); err == nil && s.Has(r) {
 		if err := s.forget(r.Context(), cookie.Value); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	return rules.sessionCookie(r, "", -1), nil
 }
 
-// forget stores an ended session and deletes expired ones.
+// forget stores the end of a session, and deletes expired entries.
 func (s Sessions) forget(ctx context.Context, session string) error {
 	keys, err := s.State.Keys(ctx, endedSession)
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *guardRules) sessionValue(until int64, id string) string {
 	return session + "." + r.mac("session until "+session)
 }
 
-// cookieName returns a name that depends on the token, because collectors on different ports
-// of a machine share cookies.
+// cookieName returns the name of the cookie. The name depends on the token, because browsers send
+// cookies to all ports of a host, where different collectors may listen.
 func (r *guardRules) cookieName() string { return "collector_" + r.mac("name")[:8] }
 
 func (r *guardRules) mac(text string) string {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxGuesses limits the invalid tokens per address and guessWindow.
+	// maxGuesses is the maximum number of invalid tokens per address within guessWindow.
 	maxGuesses  = 10
 	guessWindow = time.Minute
-	// maxGuessers limits the tracked addresses.
+	// maxGuessers is the maximum number of tracked addresses.
 	maxGuessers = 4096
 )
 
-// A throttle limits invalid tokens per address. Its methods are safe for concurrent use.
+// A throttle counts invalid tokens per address. Its methods are safe for concurrent use.
 type throttle struct {
 	mu       sync.Mutex // guards guessers
 	guessers map[netip.Addr]guesser
@@ -34,7 +34,7 @@ func (t *throttle) blocks(address netip.Addr) bool {
 	return g.wrong >= maxGuesses && time.Since(g.since) < guessWindow
 }
 
-// wrong counts an invalid token.
+// wrong counts an invalid token from an address.
 func (t *throttle) wrong(address netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *throttle) wrong(address netip.Addr) {
 	t.guessers[address] = g
 }
 
-// forget removes expired addresses, or all addresses if none has expired. The caller holds
-// the lock.
+// forget removes expired addresses. If none has expired, it removes all addresses. The caller must
+// hold the lock.
 func (t *throttle) forget() {
 	for address, g := range t.guessers {
 		if time.Since(g.since) >= guessWindow {

@@ -29,18 +29,18 @@ var activityKinds = []string{kindCall, kindAttempt, kindOutcome, kindRejected, k
 const (
 	// maxWait limits the parameter wait, in seconds.
 	maxWait = 60
-	// gatherTime is the delay after a change: the history can receive a delivery before the
-	// call itself.
+	// gatherTime is the delay between a change and the next check. The history can receive
+	// a delivery before the call itself.
 	gatherTime = 25 * time.Millisecond
-	// shownAnswer limits strings in an activity, in characters.
+	// shownAnswer limits each string in an activity, in characters.
 	shownAnswer = 200
 )
 
-// An activityView is an activity in the API.
+// An activityView is an activity as the API returns it.
 type activityView struct {
 	Kind        string    `json:"kind"`
 	At          time.Time `json:"at"`
-	Ref         string    `json:"ref"` // of the call page, /calls/{ref}
+	Ref         string    `json:"ref"` // ref for the call page, /calls/{ref}
 	Source      string    `json:"source,omitempty"`
 	MessageID   string    `json:"messageId,omitempty"`
 	Type        string    `json:"type,omitempty"`
@@ -48,10 +48,10 @@ type activityView struct {
 	UserID      string    `json:"userId,omitempty"`
 	AnonymousID string    `json:"anonymousId,omitempty"`
 
-	// Only for calls.
+	// The following field is only set for calls.
 	NotAsPlanned string `json:"notAsPlanned,omitempty"`
 
-	// Only for attempts and outcomes.
+	// The following fields are only set for attempts and outcomes.
 	Destination string           `json:"destination,omitempty"`
 	Attempt     int              `json:"attempt,omitempty"`
 	URL         string           `json:"url,omitempty"`
@@ -63,9 +63,9 @@ type activityView struct {
 	State       *tracking.State  `json:"state,omitempty"`
 	Reason      string           `json:"reason,omitempty"`
 	RetryAt     time.Time        `json:"retryAt,omitzero"`
-	Attempted   bool             `json:"attempted,omitempty"` // an attempt reports the same outcome
+	Attempted   bool             `json:"attempted,omitempty"` // whether an attempt reports the same outcome
 
-	// Only for rejections and refusals.
+	// The following fields are only set for rejections and refusals.
 	Code    tracking.Code `json:"code,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
@@ -73,7 +73,8 @@ type activityView struct {
 	Count   int           `json:"count,omitempty"` // number of grouped requests
 }
 
-// listActivity lists the activity after a position. With wait, it waits for new activity.
+// listActivity lists the activity after a position. If the parameter wait is set, it waits for
+// new activity.
 func (a *admin) listActivity(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, wait, newest := defaultPage, 0, false
@@ -105,7 +106,7 @@ func (a *admin) listActivity(r *http.Request) (any, error) {
 	return map[string]any{"activity": views, "next": found.Next, "skipped": found.Skipped}, err
 }
 
-// awaitActivity calls look until it finds activity, the time is over or the collector drains.
+// awaitActivity calls look until it finds activity, wait has passed or the collector drains.
 func (a *admin) awaitActivity(ctx context.Context, wait time.Duration, after string, look func(after string) history.Activities) (history.Activities, error) {
 	changed := a.c.History().Changed()
 	found := look(after)

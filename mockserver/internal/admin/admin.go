@@ -66,8 +66,8 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
 }
 
-// TestPaths are the paths outside /api/v1 that New serves for tests if the engine has
-// Config.Messages.
+// TestPaths are the paths outside /api/v1 for tests. New serves them if Config.Messages is set
+// in the engine.
 var TestPaths = []string{"/messages", "/good", "/bad", "/all", "/reset", "/expect"}
 
 // testRoutes are the handlers of TestPaths, except /messages.
@@ -80,8 +80,8 @@ var testRoutes = []adminRoute{
 }
 
 // New returns a handler for the admin API of a collector under /api/v1, and for [TestPaths].
-// It does not authorize requests: wrap it in an [access.Guard]. version is reported by the
-// health resource.
+// It does not authorize requests: wrap it in an [access.Guard]. The health resource reports
+// version.
 func New(c *engine.Collector, version string) http.Handler {
 	a := &admin{c: c, version: version, mux: http.NewServeMux(), waiting: make(chan struct{}, maxWaiting)}
 	for _, route := range adminRoutes {

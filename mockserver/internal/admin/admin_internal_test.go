@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEveryRouteIsDocumented compares the routes with openapi.yaml. The module of the command
-// compares responses.
+// TestEveryRouteIsDocumented compares the routes with openapi.yaml. Tests in module collector
+// compare the responses.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	documented := map[string]bool{}
 	path := ""

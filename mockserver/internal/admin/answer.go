@@ -23,7 +23,7 @@ type admin struct {
 	mux        *http.ServeMux
 	resets     resets
 	waiting    chan struct{} // one element per waiting request
-	explaining sync.Mutex    // limits concurrent reports to one
+	explaining sync.Mutex    // held while a report is built
 }
 
 // withStatus is a response with a status other than 200.
@@ -35,11 +35,11 @@ type withStatus struct {
 // created returns a response with status 201.
 func created(body any) withStatus { return withStatus{http.StatusCreated, body} }
 
-// maxWaiting limits the waiting requests, because each examines every new call.
+// maxWaiting limits the number of waiting requests, because each one examines every new call.
 const maxWaiting = 100
 
-// beginWait reserves a place for a waiting request until end is called. It fails if there
-// are too many.
+// beginWait registers a waiting request until end is called. It fails if too many requests are
+// waiting.
 func (a *admin) beginWait() (end func(), err error) {
 	select {
 	case a.waiting <- struct{}{}:
@@ -49,7 +49,7 @@ func (a *admin) beginWait() (end func(), err error) {
 	}
 }
 
-// answer writes the result of a handler: nothing, a value or an error.
+// answer writes the result of a handler: an empty response, a value or an error.
 func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
 		refused := access.ErrorOf(err)
@@ -72,11 +72,11 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 // maxAdminBody limits a request body, in bytes.
 const maxAdminBody = 1 << 20
 
-// readJSON decodes a request body into v, a pointer to a struct, and rejects unknown fields.
+// readJSON decodes a request body into v, a pointer to a struct. It rejects unknown fields.
 // An empty body leaves v unchanged.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
 
-// readBody reads a JSON body of at most most bytes. The body may be empty.
+// readBody reads a JSON body, which may be empty. most is the maximum size of the body, in bytes.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
@@ -93,7 +93,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// readJSONUpTo is readJSON for a body of at most most bytes.
+// readJSONUpTo is like readJSON. most is the maximum size of the body, in bytes.
 func readJSONUpTo(r *http.Request, v any, most int64) error {
 	data, err := readBody(r, most)
 	if err != nil || len(data) == 0 {
@@ -110,7 +110,7 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 	return nil
 }
 
-// badJSON returns an error for a body that v cannot store.
+// badJSON returns an error for a body that cannot be decoded into v.
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {

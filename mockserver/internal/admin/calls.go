@@ -39,7 +39,8 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// getLedger returns the ledgers. With verify, it recounts the stored calls.
+// getLedger returns the ledgers. If the parameter verify is set, it also counts the stored
+// calls and compares the numbers.
 func (a *admin) getLedger(r *http.Request) (any, error) {
 	q, verify := newQuery(r), false
 	q.bool("verify", &verify)
@@ -80,17 +81,17 @@ func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verificati
 	return all, err
 }
 
-// A callView is a call in the API.
+// A callView is a call as the API returns it.
 type callView struct {
 	Seq int64  `json:"seq"`
-	Ref string `json:"ref"` // of the call page, /calls/{ref}
+	Ref string `json:"ref"` // ref for the call page, /calls/{ref}
 	tracking.Call
 	Repeats      int             `json:"repeats"`
 	RetryCount   int             `json:"retryCount"`
 	Attempts     int             `json:"attempts"`
 	Destinations []callState     `json:"destinations"`
-	Synthetic    bool            `json:"synthetic"`      // sent by the collector
-	Body         json.RawMessage `json:"body,omitempty"` // only for a single call or with bodies
+	Synthetic    bool            `json:"synthetic"`      // whether the collector sent the call
+	Body         json.RawMessage `json:"body,omitempty"` // set for a single call, and in lists on request
 }
 
 // A callState is the state of a call at a destination.
@@ -137,7 +138,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
-		Next      int64      `json:"next,omitempty"` // the before parameter of the next page
+		Next      int64      `json:"next,omitempty"` // value of the parameter before for the next page
 		Forgotten int64      `json:"forgotten"`
 	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
@@ -153,8 +154,8 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// isInState reports whether the call has the wanted state at the destination. Empty strings
-// match any destination and state.
+// isInState reports whether the call has the wanted state at the destination. If destination
+// or state is empty, any destination or state matches.
 func isInState(r *tracking.Record, destination, state string, wanted tracking.State) bool {
 	return slices.ContainsFunc(r.Ends, func(e tracking.Ended) bool {
 		if destination != "" && e.Destination != destination {
@@ -184,14 +185,14 @@ func (a *admin) getCall(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// An attemptView is an attempt in the API. Invalid UTF-8 in bodies is replaced.
+// An attemptView is an attempt as the API returns it. Invalid UTF-8 in bodies is replaced.
 type attemptView struct {
 	Destination    string          `json:"destination"`
 	Number         int             `json:"number"`
 	Time           time.Time       `json:"time"`
 	DurationMS     float64         `json:"durationMs"`
 	URL            string          `json:"url"`
-	Status         int             `json:"status,omitempty"` // 0 without a response
+	Status         int             `json:"status,omitempty"` // 0 if there was no response
 	Verdict        webhook.Verdict `json:"verdict"`
 	Reason         webhook.Reason  `json:"reason,omitempty"`
 	Error          string          `json:"error,omitempty"`
@@ -232,7 +233,7 @@ func viewAttempts(attempts []tracking.Attempt) []attemptView {
 	return views
 }
 
-// listFailed lists failed or quarantined calls of a destination, oldest first.
+// listFailed lists the failed or quarantined calls of a destination, oldest first.
 func (a *admin) listFailed(r *http.Request) (any, error) {
 	type failedView struct {
 		callView
@@ -270,26 +271,26 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	return map[string]any{"calls": views, "more": more}, err
 }
 
-// A rejectionView is a rejected call in the API.
+// A rejectionView is a rejected call as the API returns it.
 type rejectionView struct {
 	tracking.Rejection
-	// The readable fields of the call.
+	// The following fields are set if the call could be parsed.
 	MessageID   string `json:"messageId,omitempty"`
 	Title       string `json:"title,omitempty"`
 	UserID      string `json:"userId,omitempty"`
 	AnonymousID string `json:"anonymousId,omitempty"`
 
 	Hint string `json:"hint,omitempty"`
-	Ref  string `json:"ref"` // of the call page, /calls/{ref}
+	Ref  string `json:"ref"` // ref for the call page, /calls/{ref}
 	Body string `json:"body,omitempty"`
 }
 
-// listRejections lists rejected calls and refused requests, newest first. Requests are
-// filtered by source and time only.
+// listRejections lists rejected calls and refused requests, newest first. It filters refused
+// requests only by source and time.
 func (a *admin) listRejections(r *http.Request) (any, error) {
 	type refusalView struct {
 		event.Refusal
-		Ref  string `json:"ref"` // of the call page, /calls/{ref}
+		Ref  string `json:"ref"` // ref for the call page, /calls/{ref}
 		Hint string `json:"hint,omitempty"`
 		Body string `json:"body,omitempty"`
 	}

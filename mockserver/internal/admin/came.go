@@ -17,32 +17,33 @@ import (
 
 const (
 	defaultCame = 100 // items per page
-	// scanChunk limits the items that are copied while the history is locked.
+	// scanChunk limits the number of items that are copied while the history is locked.
 	scanChunk = 250
-	// maxMemberPath limits the path of a parameter such as properties.plan, in names.
+	// maxMemberPath limits the number of names in a parameter such as properties.plan.
 	maxMemberPath = 20
 )
 
-// shows reports whether tests can see an item: this process received it after the last reset.
-// The history also contains calls of earlier processes that were attempted again.
+// shows reports whether tests can see an item. They see the items that this process received
+// after the last reset. The history can also contain calls from a previous run, if they were
+// attempted again.
 func (a *admin) shows(i *history.Item) bool {
 	return i.Order > a.resets.of(i.Call().Source) && !i.At().Before(a.c.Started())
 }
 
-// A cameView is a call or a refused request.
+// A cameView is an accepted call, a rejected call or a refused request.
 type cameView struct {
 	Good       bool                 `json:"good"`
 	Source     string               `json:"source,omitempty"`
 	ReceivedAt time.Time            `json:"receivedAt"`
-	Code       tracking.Code        `json:"code,omitempty"` // why it was rejected
+	Code       tracking.Code        `json:"code,omitempty"` // set if the call or request was not accepted
 	Field      string               `json:"field,omitempty"`
 	Reason     string               `json:"reason,omitempty"`
 	Hint       string               `json:"hint,omitempty"`
 	Violations []tracking.Violation `json:"violations,omitempty"`
-	Sender     tracking.Sender      `json:"sender,omitzero"`   // only for rejections and refusals
-	Request    *requestView         `json:"request,omitempty"` // only for refused requests
+	Sender     tracking.Sender      `json:"sender,omitzero"`   // set for rejections and refusals
+	Request    *requestView         `json:"request,omitempty"` // set for refused requests
 	Call       json.RawMessage      `json:"call,omitempty"`
-	Body       string               `json:"body,omitempty"` // instead of Call, if the body is not a JSON object
+	Body       string               `json:"body,omitempty"` // replaces Call if the body is not a JSON object
 }
 
 // A requestView is a refused request or a group of similar requests.
@@ -50,7 +51,7 @@ type requestView struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
 	Status int    `json:"status"`
-	Count  int    `json:"count"` // requests without a known write key are grouped
+	Count  int    `json:"count"` // greater than 1 for grouped requests without a known write key
 }
 
 func viewCame(i *history.Item) cameView {
@@ -97,7 +98,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	answer := struct {
 		Calls []cameView `json:"calls"`
 		More  bool       `json:"more"`
-		Next  string     `json:"next"` // the after parameter of the next page
+		Next  string     `json:"next"` // value of the parameter after for the next page
 	}{Calls: []cameView{}}
 	for item := range a.itemsAfter(after.Order) {
 		isGood := item.Record != nil
@@ -130,13 +131,13 @@ func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
 }
 
-// A member is a required field of a call and its value as a string.
+// A member is a field that a call must have, with its value as a string.
 type member struct {
 	path []string
 	text string
 }
 
-// isIn reports whether an object has the field with this value. Names may contain dots.
+// isIn reports whether an object has the field with this value. Field names may contain dots.
 func (m *member) isIn(v any) bool { return hasText(v, m.path, m.text) }
 
 func hasText(v any, path []string, text string) bool {
@@ -158,7 +159,7 @@ func hasText(v any, path []string, text string) bool {
 	return false
 }
 
-// itemsAfter yields the items after an order, oldest first.
+// itemsAfter yields the items with a higher order, oldest first.
 func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
 	return func(yield func(history.Item) bool) {
 		for {
@@ -180,11 +181,11 @@ func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
 type resetView struct {
 	Good    int    `json:"good"`
 	Bad     int    `json:"bad"`
-	Pending int64  `json:"pending"` // pending deliveries, which continue
+	Pending int64  `json:"pending"` // number of pending deliveries, which continue
 	Message string `json:"message"`
 }
 
-// reset hides earlier calls of a source, or of all sources, from tests. It does not affect
+// reset hides earlier calls of one source, or of all sources, from tests. It does not affect
 // deliveries or the inspector.
 func (a *admin) reset(r *http.Request) (any, error) {
 	q := newQuery(r)
@@ -223,7 +224,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// writeKey reads a write key and adds its source.
+// writeKey reads a write key and adds its source to sources.
 func (q *query) writeKey(c sourcesByKey, sources *[]string) {
 	var key string
 	if q.text("writeKey", &key); key == "" {
@@ -258,8 +259,8 @@ func (q *query) members() (members []member) {
 	return members
 }
 
-// after reads the position of a page. end is the current position: positions of other
-// processes are invalid.
+// after reads the start position of a page. end is the current position. A position from
+// another process is invalid.
 func (q *query) after(end history.Cursor, after *history.Cursor) {
 	*after = end
 	after.Order = 0

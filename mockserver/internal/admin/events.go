@@ -11,7 +11,7 @@ import (
 type eventView struct {
 	shapes.Event
 	Properties int       `json:"properties"`
-	Violations *struct{} `json:"violations,omitempty"` // hides the list of the embedded event
+	Violations *struct{} `json:"violations,omitempty"` // omits the violations of the embedded event
 }
 
 func (a *admin) listEvents(r *http.Request) (any, error) {

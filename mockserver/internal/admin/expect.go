@@ -18,12 +18,13 @@ import (
 const (
 	// lookInterval is the minimum time between two checks of new calls.
 	lookInterval = 5 * time.Millisecond
-	// maxExplained limits the recent calls that are compared with unmet expectations.
+	// maxExplained limits the number of recent calls that a report compares with unmet
+	// expectations.
 	maxExplained = 1000
 )
 
-// expect waits until the expectations hold or are broken. It responds with 422 and a report
-// if they do not hold.
+// expect waits until the expectations are met or cannot be met any longer. If they are not
+// met, it responds with 422 and a report.
 func (a *admin) expect(r *http.Request) (any, error) {
 	request, err := readExpectations(r)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *admin) expect(r *http.Request) (any, error) {
 	if err := w.wait(r.Context()); err != nil {
 		return nil, err
 	}
-	a.explaining.Lock() // a report needs memory, and waits often end at the same time
+	a.explaining.Lock() // a report needs memory, and several waits often finish at the same time
 	defer a.explaining.Unlock()
 	report := w.checker.Report(w.newest(), time.Since(began))
 	if !report.OK {
@@ -84,7 +85,7 @@ func badExpectations(problems []expect.Problem) *access.Error {
 		errs[i] = &webhook.FieldError{Field: p.Field(), Problem: p.Wrong, Hint: p.Hint}
 	}
 	refused := access.ErrorOf(errors.Join(errs...))
-	refused.Status = http.StatusBadRequest // 422 means that expectations do not hold
+	refused.Status = http.StatusBadRequest // 422 means that the expectations are not met
 	return refused
 }
 
@@ -96,8 +97,8 @@ type waiter struct {
 	seen    int64 // order of the last examined item
 }
 
-// wait returns nil when the status is final: the expectations hold, are broken, or the time
-// is over.
+// wait waits until the expectations are met, they cannot be met any longer, or the time is
+// over.
 func (w *waiter) wait(ctx context.Context) error {
 	end := time.After(w.request.Within)
 	var settled <-chan time.Time // nil until all expected calls have arrived
@@ -129,7 +130,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// look passes new calls to the checker.
+// look passes the calls since the last look to the checker.
 func (w *waiter) look() {
 	for item := range w.a.itemsAfter(w.seen) {
 		w.seen = item.Order
@@ -143,7 +144,7 @@ func (w *waiter) shows(i *history.Item) bool {
 	return w.a.shows(i) && (w.request.Source == "" || i.Call().Source == w.request.Source)
 }
 
-// newest returns the newest calls of the checker, oldest first.
+// newest returns the newest calls that the checker has received, oldest first.
 func (w *waiter) newest() (calls []*expect.Call) {
 	w.a.c.History().Scan(w.seen+1, func(i *history.Item) bool {
 		if w.shows(i) {

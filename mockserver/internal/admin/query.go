@@ -117,13 +117,14 @@ func (q *query) state(s *string) tracking.State {
 	return state
 }
 
-// acceptedTypes are the types of accepted calls; eventTypes are the types with events.
+// acceptedTypes are the types of accepted calls. eventTypes are the types that have event
+// statistics.
 var (
 	acceptedTypes = append(slices.Clone(fields.Types), "delete")
 	eventTypes    = []string{"track", "page", "screen", "identify", "group"}
 )
 
-// oneOf requires that each value is known.
+// oneOf reports an error if a value is not in known.
 func (q *query) oneOf(name string, values, known []string) {
 	for _, value := range values {
 		if !slices.Contains(known, value) {
@@ -132,13 +133,13 @@ func (q *query) oneOf(name string, values, known []string) {
 	}
 }
 
-// acceptedFilter reads a filter for accepted calls, which have known types.
+// acceptedFilter reads a filter for accepted calls. The types in the filter must be known.
 func (q *query) acceptedFilter(f *history.CallFilter) {
 	q.filter(f)
 	q.oneOf("type", f.Types, acceptedTypes)
 }
 
-// filter reads a filter for calls of any type: a rejected call can have an unknown type.
+// filter reads a filter for calls of any type. Rejected calls can have unknown types.
 func (q *query) filter(f *history.CallFilter) {
 	f.IDs, f.Sources, f.Types = q.take("messageId"), q.take("source"), q.take("type")
 	q.text("event", &f.Event)
@@ -167,7 +168,7 @@ func readWhere(conditions []string) (search.Query, error) {
 	return query, nil
 }
 
-// done returns the first error. Unknown parameters are errors.
+// done returns the first error. It treats unknown parameters as errors.
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {

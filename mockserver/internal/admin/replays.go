@@ -115,7 +115,7 @@ func (a *admin) listReplays(r *http.Request) (any, error) {
 
 func (a *admin) getReplay(r *http.Request) (any, error) { return a.c.ReplayRun(r.PathValue("replay")) }
 
-// maxName is the maximum length in bytes of each of three names that an error repeats.
+// maxName limits each of three names that an error message contains, in bytes.
 const maxName = text.MaxRepeated / 3
 
 // replayCall replays one call in any state except pending.

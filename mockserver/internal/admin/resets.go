@@ -2,14 +2,14 @@ package admin
 
 import "sync"
 
-// maxResets limits the sources that are reset individually.
+// maxResets limits the number of sources that can be reset separately.
 const maxResets = 10_000
 
-// resets stores the order of the last hidden item, in total and per source.
+// resets stores the order of the last hidden item, for all sources and for single sources.
 type resets struct {
 	mu      sync.Mutex       // guards the fields below
-	all     int64            // for every source
-	sources map[string]int64 // by source
+	all     int64            // applies to every source
+	sources map[string]int64 // keyed by source
 }
 
 // of returns the order of the last hidden item of a source.
@@ -20,7 +20,7 @@ func (rs *resets) of(source string) int64 {
 }
 
 // set hides the items of a source up to an order. An empty source means all sources. It
-// returns false if there are too many sources.
+// returns false if the limit of maxResets is reached.
 func (rs *resets) set(source string, order int64) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

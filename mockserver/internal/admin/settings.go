@@ -20,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A sourceView is a source in the API.
+// A sourceView is a source as the API returns it.
 type sourceView struct {
 	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, except in the response that creates it
+	WriteKey       string `json:"writeKey"` // redacted, except in the response to the request that creates the source
 	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
 	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
 }
 
-// A sourceInput contains the settings to change. Nil fields are unchanged.
+// A sourceInput contains changes to a source. Fields that are nil do not change.
 type sourceInput struct {
 	Name           *string `json:"name"`
 	WriteKey       *string `json:"writeKey"`
@@ -67,7 +67,7 @@ func (a *admin) source(name string) (tracking.Source, error) {
 	return all[i], nil
 }
 
-// addSource creates a source. Only its response contains the write key.
+// addSource creates a source. Only the response to this request contains the write key.
 func (a *admin) addSource(r *http.Request) (any, error) {
 	var in sourceInput
 	if err := readJSON(r, &in); err != nil {
@@ -128,14 +128,14 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 	return nil, a.c.RemoveSource(r.Context(), r.PathValue("source"))
 }
 
-// A destinationView is a destination in the API.
+// A destinationView is a destination as the API returns it.
 type destinationView struct {
 	Name         string                   `json:"name"`
 	Type         string                   `json:"type"`
-	Sources      []string                 `json:"sources"` // empty means all
+	Sources      []string                 `json:"sources"` // empty for all sources
 	Enabled      bool                     `json:"enabled"`
-	Signed       bool                     `json:"signed"`   // there is a shared secret
-	Rotating     bool                     `json:"rotating"` // there is a previous secret
+	Signed       bool                     `json:"signed"`   // whether there is a shared secret
+	Rotating     bool                     `json:"rotating"` // whether there is a previous secret
 	Signature    webhook.Signature        `json:"signature"`
 	AliasFields  webhook.AliasFields      `json:"aliasFields"`
 	TraceContext webhook.TraceContext     `json:"traceContext"`
@@ -152,7 +152,7 @@ type destinationView struct {
 	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
-// A destinationInput contains the settings to change. Nil fields are unchanged.
+// A destinationInput contains changes to a destination. Fields that are nil do not change.
 type destinationInput struct {
 	Name           *string               `json:"name"`
 	Type           *string               `json:"type"`
@@ -232,7 +232,7 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	return created(view), err
 }
 
-// previewDestination returns how many recent calls match a destination.
+// previewDestination returns how many recent calls would be sent to a destination.
 func (a *admin) previewDestination(r *http.Request) (any, error) {
 	var in destinationInput
 	if err := readJSON(r, &in); err != nil {
@@ -306,7 +306,8 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	return nil
 }
 
-// applyOrder changes the delivery order. Without ordered delivery it clears the options.
+// applyOrder changes the delivery order. If delivery is not ordered, it clears the related
+// options.
 func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 	if in.Order != nil {
 		if d.Order = *in.Order; !d.IsOrdered() {
@@ -327,7 +328,8 @@ func (in *destinationInput) applyOrder(d *tracking.Destination) error {
 	return nil
 }
 
-// applySecrets changes the secrets. Without a shared secret there is no previous secret.
+// applySecrets changes the secrets. If there is no shared secret, it also deletes the previous
+// secret.
 func (in *destinationInput) applySecrets(d *tracking.Destination) error {
 	if in.Rotate {
 		switch {
@@ -368,7 +370,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 	return map[string]any{"attempts": viewAttempts(attempts)}, err
 }
 
-// removeDestination deletes a destination. It discards pending calls only on request.
+// removeDestination deletes a destination. It discards pending calls only if requested.
 func (a *admin) removeDestination(r *http.Request) (any, error) {
 	name, discard := r.PathValue("destination"), false
 	q := newQuery(r)
@@ -391,7 +393,7 @@ func (a *admin) pauseDestination(r *http.Request) (any, error) { return a.act(r,
 
 func (a *admin) resumeDestination(r *http.Request) (any, error) { return a.act(r, a.c.Resume) }
 
-// act performs an action on a destination and returns the destination.
+// act calls do for a destination and returns the changed destination.
 func (a *admin) act(r *http.Request, do func(ctx context.Context, name string) error) (any, error) {
 	name := r.PathValue("destination")
 	if err := do(r.Context(), name); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A timelineView is a page of a user's calls in the API.
+// A timelineView is a page of a user's calls.
 type timelineView struct {
 	IDs           []timeline.ID   `json:"ids"`
 	MoreIDs       bool            `json:"moreIds"`
@@ -32,7 +32,7 @@ type timelineEntry struct {
 	Further   int                 `json:"furtherChanges,omitempty"`
 }
 
-// A traitChange is a change of one trait or a part of it.
+// A traitChange is a change of one trait or of a field in it.
 type traitChange struct {
 	Path   string `json:"path"`
 	Kind   string `json:"kind"`

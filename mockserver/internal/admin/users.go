@@ -74,8 +74,8 @@ func (a *admin) syncTrait(r *http.Request) (any, error) {
 	return a.startSync(r, "application/x-ndjson", users.SyncRequest{Kind: users.KindTrait, Name: r.PathValue("trait")})
 }
 
-// startSync handles a list with the Content-Type want. It reads the rest of a rejected list,
-// because a client that is still sending does not see the response.
+// startSync reads a list with the Content-Type want and starts a sync. If it rejects the list,
+// it reads the rest first, because a client does not see the response while it is sending.
 func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (any, error) {
 	q := newQuery(r)
 	q.text("source", &s.Source)

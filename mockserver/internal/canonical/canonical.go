@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// MaxDepth limits the nesting of arrays and objects.
+// MaxDepth is the maximum nesting depth of arrays and objects.
 const MaxDepth = 1000
 
-// Append appends the canonical form of the JSON document src to dst. Canonical input is
-// checked in one pass and copied as a whole. dst and src must not overlap. On an error, which
-// contains the offset in src, dst is unchanged. Append is safe for concurrent use.
+// Append appends the canonical form of the JSON document src to dst. Input that is already
+// canonical is checked in one pass and copied at once. dst and src must not overlap. The error
+// contains the offset in src; dst is then unchanged. Append is safe for concurrent use.
 func Append(dst, src []byte) ([]byte, error) {
 	c := newCanonizer(src)
 	defer c.release()
 	own := c.dst
-	defer func() { c.dst = own }() // dst belongs to the caller and must not be pooled
+	defer func() { c.dst = own }() // the pool must not retain dst, which belongs to the caller
 	c.dst = dst
 	if err := c.document(); err != nil {
 		return dst, err
@@ -28,8 +28,8 @@ func Append(dst, src []byte) ([]byte, error) {
 }
 
 // Changes returns the values of the JSON document src that its canonical form does not
-// preserve, at most 100. Numbers with the same value, such as 1.0 and 1, are not changes. For
-// invalid JSON it returns nil.
+// preserve, at most 100. A number that is only written differently, such as 1.0 instead of 1, is not
+// a change. For invalid JSON, Changes returns nil.
 func Changes(src []byte) []Change {
 	c := newCanonizer(src)
 	defer c.release()
@@ -122,7 +122,7 @@ func (c *canonizer) array(depth int) error {
 	}
 }
 
-// next consumes b if it is the next byte.
+// next skips the next byte if it is b, and reports whether it was.
 func (c *canonizer) next(b byte) bool {
 	if c.pos < len(c.src) && c.src[c.pos] == b {
 		c.pos++
@@ -204,13 +204,13 @@ func (c *canonizer) key() (span, error) {
 
 // openObject is the state of an object while its fields are read.
 type openObject struct {
-	base      int            // index of its first field in canonizer.members
-	start     int            // start of its text in the output
-	filter    uint64         // a bit for each key: a key without its bit is new
-	byKey     map[string]int // key to field, if there are many
+	base      int            // index of the object's first field in canonizer.members
+	start     int            // offset in the output
+	filter    uint64         // has a bit for each key; a key without its bit is new
+	byKey     map[string]int // index of the field by key, if the object has many fields
 	last      int64          // array index of the last key, or notIndex
-	unordered bool           // an array index came after a greater one or after a name
-	repeated  bool           // duplicate keys
+	unordered bool           // whether an array index follows a greater one or a name
+	repeated  bool           // whether a key occurred twice
 }
 
 // minMapMembers is the number of fields at which a map becomes faster than a linear search.
@@ -289,8 +289,8 @@ func (c *canonizer) rearrange(o *openObject) {
 	c.dst = append(c.dst, '}')
 }
 
-// arrayIndex returns the value of a quoted key that is an array index: a decimal without
-// leading zeros from 0 to 2^32-2. For other keys it returns notIndex.
+// arrayIndex returns the value of a quoted key if the key is an array index: a decimal number from 0
+// to 2^32-2 without leading zeros. For other keys it returns notIndex.
 func arrayIndex(key []byte) int64 {
 	digits := key[1 : len(key)-1]
 	if len(digits) == 0 || len(digits) > 10 || digits[0] == '0' && len(digits) > 1 {
@@ -335,8 +335,7 @@ func (o Object) Release() { o.c.release() }
 // Len returns the number of fields.
 func (o Object) Len() int { return len(o.c.members) }
 
-// Member returns field i: its quoted key and its value in canonical form, and the original
-// value.
+// Member returns the quoted key and the canonical value of field i. source is the original value.
 func (o Object) Member(i int) (key, value, source []byte) {
 	m := &o.c.members[i]
 	return o.c.text(m.key), o.c.dst[m.value:m.end:m.end], o.c.src[m.from:m.to]

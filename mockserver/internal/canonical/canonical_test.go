@@ -27,8 +27,8 @@ type node struct {
 	out *bufio.Reader
 }
 
-// startNode skips the test if Node.js is not installed; the corpus in testdata is tested
-// anyway. With REQUIRE_NODE=1, as in CI, it fails.
+// startNode starts Node.js. If Node.js is not installed, it skips the test, because TestCorpus covers
+// the same behavior. With REQUIRE_NODE=1, as in CI, the test fails instead.
 func startNode(tb testing.TB) *node {
 	tb.Helper()
 	path, err := exec.LookPath("node")
@@ -54,7 +54,7 @@ func startNode(tb testing.TB) *node {
 // stringify returns JavaScript's output for documents; nil for invalid JSON.
 func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	tb.Helper()
-	go func() { // node responds before it has read everything; an error causes a missing response
+	go func() { // concurrently, because node responds before it has read everything; after an error, responses are missing
 		in := bufio.NewWriter(n.in)
 		for _, doc := range docs {
 			_, _ = in.Write(binary.BigEndian.AppendUint32(nil, uint32(len(doc))))
@@ -75,7 +75,8 @@ func (n *node) stringify(tb testing.TB, docs ...[]byte) []*string {
 	return answers
 }
 
-// checkForm compares the output of Append with JavaScript's; want is nil for invalid JSON.
+// checkForm compares the output of Append with the output of JavaScript. want is nil for invalid
+// JSON.
 func checkForm(t *testing.T, doc []byte, want *string) {
 	t.Helper()
 	got, err := canonical.Append([]byte("before"), doc)
@@ -100,8 +101,8 @@ func checkForm(t *testing.T, doc []byte, want *string) {
 	}
 }
 
-// TestAppendMatchesJavaScript compares generated documents: 20,000 under the race detector or
-// with -short.
+// TestAppendMatchesJavaScript compares generated documents. It uses only 20,000 documents under the
+// race detector or with -short.
 func TestAppendMatchesJavaScript(t *testing.T) {
 	rounds := 100
 	if testing.Short() || raceEnabled {
@@ -139,7 +140,7 @@ func FuzzAppend(f *testing.F) {
 type corpusCase struct {
 	About string  `json:"about,omitempty"`
 	In    string  `json:"in,omitempty"`
-	Hex   string  `json:"hex,omitempty"` // instead of In for invalid UTF-8
+	Hex   string  `json:"hex,omitempty"` // replaces In for invalid UTF-8
 	Out   *string `json:"out"`           // null for invalid documents
 }
 

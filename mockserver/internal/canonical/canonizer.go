@@ -7,15 +7,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A canonizer converts src to canonical JSON in one pass. Canonical parts are not copied one
-// by one: src[from:pos] is pending, and is copied when something must change.
+// A canonizer converts src to canonical JSON in one pass. Canonical input is copied in large parts:
+// src[from:pos] is pending, and is copied when a byte after it must change.
 type canonizer struct {
 	src  []byte
-	pos  int    // next byte of src
-	from int    // start of the pending part of src
+	pos  int    // offset of the next byte in src
+	from int    // offset of the pending part of src
 	dst  []byte // output before the pending part
 
-	members []member // fields of all open objects, innermost last
+	members []member // fields of all open objects; those of the innermost object are last
 	rewrite []byte   // canonical text of changed keys
 	scratch []byte   // text of an object that is being reordered
 	notes   *recorder
@@ -25,15 +25,15 @@ type canonizer struct {
 type member struct {
 	key        span
 	index      int64 // array index of the key, or notIndex
-	value, end int   // in the output, including the pending part
-	from, to   int   // value in src
+	value, end int   // offsets of the value in the output, including the pending part
+	from, to   int   // offsets of the value in src
 }
 
-// span is the location of a key's canonical text, with quotes. It has offsets instead of a
-// slice, so that the pool retains no documents.
+// span is the location of a key's canonical text, including quotes. It consists of offsets, because a
+// slice in the pool would retain the document.
 type span struct {
 	start, end int
-	rewritten  bool // in canonizer.rewrite, otherwise in canonizer.src
+	rewritten  bool // the text is in canonizer.rewrite instead of canonizer.src
 }
 
 func (c *canonizer) text(s span) []byte {
@@ -43,10 +43,10 @@ func (c *canonizer) text(s span) []byte {
 	return c.src[s.start:s.end]
 }
 
-// notIndex is greater than all array indices.
+// notIndex is greater than every array index.
 const notIndex = math.MaxInt64
 
-// maxPooled limits the size of pooled buffers.
+// maxPooled is the maximum size of a pooled buffer.
 const maxPooled = 64 << 10
 
 var canonizers = sync.Pool{New: func() any { return new(canonizer) }}
@@ -74,7 +74,7 @@ func (c *canonizer) fail(problem string) error {
 	return &jsonscan.SyntaxError{Offset: c.pos, Problem: problem}
 }
 
-// at returns the output offset of the next byte, if it is unchanged.
+// at returns the offset that the next byte of src will have in the output if it is copied.
 func (c *canonizer) at() int { return len(c.dst) + c.pos - c.from }
 
 func (c *canonizer) flush() {
@@ -82,7 +82,7 @@ func (c *canonizer) flush() {
 	c.from = c.pos
 }
 
-// drop skips n bytes.
+// drop skips n bytes of src.
 func (c *canonizer) drop(n int) {
 	c.flush()
 	c.pos += n

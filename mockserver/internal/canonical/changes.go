@@ -12,8 +12,8 @@ type Change struct {
 	// empty for the document itself.
 	Path string     `json:"path"`
 	Kind ChangeKind `json:"kind"`
-	// From and To are the old and the new text, truncated to 64 bytes. They are empty if Kind
-	// is sufficient.
+	// From and To are the old and the new text of the value, truncated to 64 bytes. They are empty
+	// if Kind describes the change completely.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
@@ -29,16 +29,16 @@ const (
 	ChangeOverflow ChangeKind = "overflow"
 	// ChangeDuplicate is a value that is replaced by a later one with the same key.
 	ChangeDuplicate ChangeKind = "duplicate_key"
-	// ChangeOrder is an object whose keys are reordered because some are array indices.
+	// ChangeOrder is an object in which keys are reordered because some are array indices.
 	ChangeOrder ChangeKind = "key_order"
 	// ChangeInvalidUTF8 is a string with invalid UTF-8, which becomes U+FFFD.
 	ChangeInvalidUTF8 ChangeKind = "invalid_utf8"
-	// ChangeLoneSurrogate is an escape of half a surrogate pair. It is kept, but many
-	// receivers read it as U+FFFD.
+	// ChangeLoneSurrogate is an escape of half a surrogate pair. The canonical form contains it
+	// unchanged, but many receivers read it as U+FFFD.
 	ChangeLoneSurrogate ChangeKind = "lone_surrogate"
 )
 
-// maxChanges limits the result of Changes.
+// maxChanges is the maximum length of the result of Changes.
 const maxChanges = 100
 
 // A recorder collects changes. A nil recorder does nothing.
@@ -56,7 +56,7 @@ func (r *recorder) enterKey(key []byte) (mark int) {
 	return mark
 }
 
-// AppendKey appends a quoted key to a path, see [Change.Path].
+// AppendKey appends a quoted key to a path; see [Change.Path].
 func AppendKey(path, key []byte) []byte {
 	if name := key[1 : len(key)-1]; isName(name) {
 		if len(path) > 0 {
@@ -87,7 +87,7 @@ func (r *recorder) leave(mark int) {
 	}
 }
 
-// isName reports whether a key may be unquoted in a path.
+// isName reports whether a path may contain a key without quotes.
 func isName(key []byte) bool {
 	for i, b := range key {
 		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '$'
@@ -128,7 +128,7 @@ func (r *recorder) number(from, to []byte) {
 	}
 }
 
-// SameNumber reports whether two JSON numbers have the same value. 0 and -0 do.
+// SameNumber reports whether two JSON numbers have the same value. 0 and -0 are equal.
 func SameNumber(a, b []byte) bool {
 	ad, ae := decimal(a)
 	bd, be := decimal(b)
@@ -138,14 +138,14 @@ func SameNumber(a, b []byte) bool {
 	return ae == be && bytes.Equal(ad, bd) && (a[0] == '-') == (b[0] == '-')
 }
 
-// decimal splits a JSON number into its significant digits and the exponent of the last one.
-// For zero, significant is empty.
+// decimal splits a JSON number into its significant digits and the exponent of the last digit. For
+// zero, significant is empty.
 func decimal(text []byte) (significant []byte, exponent int) {
 	text = bytes.TrimPrefix(text, []byte("-"))
 	if i := bytes.IndexAny(text, "eE"); i >= 0 {
 		var err error
 		if exponent, err = strconv.Atoi(string(text[i+1:])); err != nil {
-			exponent = math.MaxInt32 // differs from all other exponents
+			exponent = math.MaxInt32 // an exponent that no other number has
 		}
 		text = text[:i]
 	}

@@ -20,8 +20,7 @@ func newGenerator(seed uint64) *generator {
 	return &generator{rand: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// document returns the next document. In one of sixteen, a byte is changed, which may make it
-// invalid.
+// document returns the next document. One of sixteen documents has a changed byte and may be invalid.
 func (g *generator) document() []byte {
 	g.out.Reset()
 	switch g.rand.IntN(2048) {

@@ -30,8 +30,9 @@ func (c *canonizer) number() error {
 	return nil
 }
 
-// isPlain is a fast check that a number is canonical: at most 15 digits, which fit a double,
-// and no exponent. It may return false for canonical numbers.
+// isPlain is a fast check that a number is canonical. It returns true only for numbers without an
+// exponent and with at most 15 digits, which a double can represent. It may return false for other
+// canonical numbers.
 func isPlain(text []byte) bool {
 	first, point := text[0], len(text)
 	for i, b := range text {
@@ -48,13 +49,13 @@ func isPlain(text []byte) bool {
 	case point == len(text):
 		return first != '-' || text[1] != '0' // -0 becomes 0
 	}
-	// Below 1e-6, ECMAScript writes an exponent.
+	// ECMAScript writes numbers below 1e-6 with an exponent.
 	return text[len(text)-1] != '0' && (first >= '1' || len(text)-point <= 7)
 }
 
-// appendNumber appends the nearest double in ECMAScript's format.
+// appendNumber appends the double that is nearest to a number, in ECMAScript's format.
 func appendNumber(dst, text []byte) []byte {
-	f, _ := strconv.ParseFloat(string(text), 64) // the only error is the range: ±Inf
+	f, _ := strconv.ParseFloat(string(text), 64) // the only possible error is the range, and f is then infinite
 	abs := math.Abs(f)
 	switch {
 	case math.IsInf(f, 0):
@@ -65,7 +66,7 @@ func appendNumber(dst, text []byte) []byte {
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	// Go writes at least two exponent digits, ECMAScript does not.
+	// Go writes at least two digits of an exponent; ECMAScript removes the leading zero.
 	if n := len(dst); dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
 		dst[n-2] = dst[n-1]
 		dst = dst[:n-1]

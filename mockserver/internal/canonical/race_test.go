@@ -2,5 +2,5 @@
 
 package canonical_test
 
-// raceEnabled: under the race detector, sync.Pool drops objects at random.
+// raceEnabled reports the race detector, which makes sync.Pool drop random objects.
 const raceEnabled = true

@@ -57,9 +57,9 @@ func (c *canonizer) multibyte() {
 	c.dst = append(c.dst, "\uFFFD"...)
 }
 
-// invalidLen returns the length of the invalid sequence at the start of s that one U+FFFD
-// replaces: the longest prefix of a valid sequence, or one byte, as in JavaScript. Package
-// utf8 always uses one byte.
+// invalidLen returns the length of the invalid UTF-8 sequence at the start of s. Like JavaScript, it
+// returns the length of the longest prefix of a valid sequence, or one byte. Package utf8 always
+// uses one byte.
 func invalidLen(s []byte) int {
 	need, low, high := 0, byte(0x80), byte(0xBF)
 	switch b := s[0]; {
@@ -123,5 +123,5 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// shortEscapes are the letters of the short escapes for control characters.
+// shortEscapes contains the letters of the short escapes for control characters.
 var shortEscapes = [' ']byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}

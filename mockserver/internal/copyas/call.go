@@ -31,10 +31,10 @@ func CanSend(c *tracking.Call) bool {
 // IsTyped reports whether client libraries have a method for the call.
 func IsTyped(c *tracking.Call) bool { return types[c.Type] != "" && CanSend(c) }
 
-// way are the fields that are added on the way to the collector and not copied.
+// way contains the fields that are added on the way to the collector. Generated code omits them.
 var way = []fields.Field{fields.MessageID, fields.ReceivedAt, fields.SentAt, fields.OriginalTimestamp, fields.WriteKey}
 
-// sent returns the call as compact JSON without some fields.
+// sent returns the call as compact JSON. It omits the fields in without.
 func sent(c *tracking.Call, without ...fields.Field) []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -47,7 +47,7 @@ func sent(c *tracking.Call, without ...fields.Field) []byte {
 		}
 		out.Write(m.Key)
 		out.WriteByte(':')
-		_ = json.Compact(&out, m.Value) // valid, see CanSend
+		_ = json.Compact(&out, m.Value) // cannot fail, because CanSend has checked the call
 	}
 	out.WriteByte('}')
 	return out.Bytes()
@@ -61,7 +61,7 @@ func member(c *tracking.Call, field fields.Field) []byte {
 	return value
 }
 
-// otherMembers returns the names of unknown fields, at most 10.
+// otherMembers returns at most 10 names of unknown fields.
 func otherMembers(c *tracking.Call) []string {
 	var names []string
 	for m := range jsonscan.Members(c.Body) {
@@ -86,7 +86,7 @@ func namedValues(c *tracking.Call) (values [][2]string) {
 	return values
 }
 
-// commentOn returns a comment line about omitted fields, or "".
+// commentOn returns a comment line that lists omitted fields, or "".
 func commentOn(names []string) string {
 	if len(names) == 0 {
 		return ""

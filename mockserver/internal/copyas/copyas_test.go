@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// examples are stored calls.
+// examples contains stored calls by name.
 var examples = map[string]string{
 	"track": `{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","receivedAt":"2026-01-31T12:00:01.000Z","sentAt":"2026-01-31T12:00:00.900Z",
 		"originalTimestamp":"2026-01-31T11:58:00.000Z","timestamp":"2026-01-31T11:58:00.100Z","context":{"library":{"name":"go"}},
@@ -47,7 +47,7 @@ func example(t *testing.T, name string) *tracking.Call {
 	return &c
 }
 
-// same returns the parts of a call that do not differ between sends.
+// same returns the parts of a call that are the same each time it is sent.
 func same(t *testing.T, body []byte) map[string]any {
 	t.Helper()
 	var call map[string]any
@@ -184,7 +184,7 @@ func TestGoSendsSameCall(t *testing.T) {
 				want["userId"] = c.UserID
 			}
 			have := same(t, got.Call.Body)
-			have["timestamp"] = got.Call.OriginalTimestamp.Format("2006-01-02T15:04:05.000Z") // the clock of the program is compared
+			have["timestamp"] = got.Call.OriginalTimestamp.Format("2006-01-02T15:04:05.000Z") // the time by the program's clock, before correction
 			for member := range have {
 				if _, given := want[member]; !given && (member == "context" || member == "integrations" || member == "properties" || member == "traits") {
 					delete(have, member) // the client adds its library and empty objects
@@ -206,7 +206,7 @@ func TestGoTestMatchesCall(t *testing.T) {
 			t.Parallel()
 			c := example(t, name)
 			if name == "hostile" || name == "identify" {
-				// One has a field that the client cannot send, the other a numeric ID.
+				// One call has a field that the client cannot send, the other one has a numeric ID.
 				goTool(t, "vet", "copied_test.go", copyas.GoTest(c))
 				return
 			}
@@ -252,7 +252,7 @@ func TestNodeSendsSameCall(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s\n%s", err, out, code)
 			}
-			var got, want map[string]any // numbers as in JavaScript
+			var got, want map[string]any // numbers become float64, as in JavaScript
 			if err := json.Unmarshal(out, &got); err != nil {
 				t.Fatal(err)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Curl returns a command that sends the call to the collector again. A call of an unknown
-// type is sent in a batch.
+// Curl returns a command that sends the call to the collector again. If the type of the call is
+// unknown, the command sends it in a batch.
 func Curl(to Collector, c *tracking.Call) string {
 	path, body := "/v1/"+c.Type, sent(c, way...)
 	if types[c.Type] == "" {
@@ -27,9 +27,9 @@ func Curl(to Collector, c *tracking.Call) string {
 	return fmt.Sprintf("curl -g -u %s %s \\\n  -H 'Content-Type: application/json' \\\n  --data-raw %s", key, Shell(to.Endpoint+path), Shell(string(body)))
 }
 
-// SignedCurl returns a command that sends the call to a webhook with a signature. Static
-// headers for which hidden returns true are read from environment variables. The error
-// explains why the destination does not receive the call.
+// SignedCurl returns a command that sends the call to a webhook with a signature. The command reads
+// configured headers from environment variables if hidden returns true for them. The error explains
+// why the destination does not receive the call.
 func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
 	body, err := webhook.Payload(c.Body, settings.AliasFields)
 	if err != nil {
@@ -62,7 +62,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		case static[name] && hidden(name):
 			word = fmt.Sprintf(`%s"$%s"`, Shell(name+": "), variable(name))
 		case value == "":
-			word = Shell(name + ";") // curl syntax for an empty header
+			word = Shell(name + ";") // curl syntax for a header without a value
 		}
 		fmt.Fprintf(&out, "  -H %s \\\n", word)
 	}
@@ -70,7 +70,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 	return out.String(), nil
 }
 
-// variable returns the environment variable for a header.
+// variable returns the name of the environment variable for a header.
 func variable(header string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -79,7 +79,7 @@ func variable(header string) string {
 		return '_'
 	}, strings.ToUpper(header))
 	if name[0] <= '9' {
-		return "_" + name // $1 would be an argument
+		return "_" + name // otherwise $1 would be an argument
 	}
 	return name
 }

@@ -94,7 +94,7 @@ func gofmt(code string) string {
 	return strings.TrimSpace(code)
 }
 
-// testName converts the event to an identifier.
+// testName converts the name of the event to a Go identifier.
 func testName(c *tracking.Call) string {
 	title := c.Event
 	if title == "" {
@@ -123,7 +123,7 @@ func testName(c *tracking.Call) string {
 	return out.String()
 }
 
-// goCall returns the method call of the client.
+// goCall returns the code that calls the client's method.
 func goCall(c *tracking.Call) string {
 	var out bytes.Buffer
 	method := types[c.Type]
@@ -148,7 +148,7 @@ func goCall(c *tracking.Call) string {
 	return out.String()
 }
 
-// hasField reports whether the message of a method has a field.
+// hasField reports whether the message type of a method has a field.
 func hasField(method, name string) bool {
 	switch name {
 	case "Event":
@@ -163,7 +163,7 @@ func hasField(method, name string) bool {
 	return true
 }
 
-// propertiesField returns the name of the field for properties or traits, or "".
+// propertiesField returns the name of the Go field for properties or traits, or "".
 func propertiesField(method string) string {
 	switch method {
 	case "Track", "Screen":
@@ -174,7 +174,7 @@ func propertiesField(method string) string {
 	return "Traits"
 }
 
-// propertiesMember returns the JSON field for properties or traits.
+// propertiesMember returns the field of the call for properties or traits.
 func propertiesMember(method string) fields.Field {
 	if method == "Identify" || method == "Group" {
 		return fields.Traits

@@ -22,16 +22,16 @@ func Shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Quoted returns a string literal for Go, JavaScript and Python.
+// Quoted returns a string literal that is valid in Go, JavaScript and Python.
 func Quoted(s string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // strings always encode
+	_ = encoder.Encode(s) // cannot fail for a string
 	return strings.TrimSpace(out.String())
 }
 
-// goValue writes a JSON value as a Go expression. Numbers are unchanged.
+// goValue writes a JSON value as a Go expression. The digits of numbers do not change.
 func goValue(out *bytes.Buffer, value []byte) {
 	s := jsonscan.New(value)
 	first := true
@@ -43,7 +43,7 @@ func goValue(out *bytes.Buffer, value []byte) {
 	}
 	switch s.Kind() {
 	case '{':
-		last := map[string]int{} // the last value of a duplicate key applies
+		last := map[string]int{} // if a key occurs twice, the last value applies
 		members := slices.Collect(jsonscan.Members(value))
 		for i, m := range members {
 			last[string(jsonscan.Unquote(m.Key))] = i
@@ -88,7 +88,7 @@ func goValue(out *bytes.Buffer, value []byte) {
 // wholeNumber matches numbers that fit into an int.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
-// goNumber returns a Go expression that the client encodes with the same digits.
+// goNumber returns a Go expression that the client encodes with these digits.
 func goNumber(digits string) string {
 	if wholeNumber.MatchString(digits) {
 		return digits
@@ -103,15 +103,15 @@ func goNumber(digits string) string {
 // jsValue returns a JSON value as an indented JavaScript expression.
 func jsValue(value []byte, indent string) string {
 	var out bytes.Buffer
-	_ = json.Indent(&out, value, indent, "  ") // valid, see CanSend
-	// In JavaScript this key sets the prototype unless it is computed.
+	_ = json.Indent(&out, value, indent, "  ") // cannot fail, because CanSend has checked the call
+	// In JavaScript the key __proto__ sets the prototype, unless it is a computed key.
 	return protoKey.ReplaceAllString(out.String(), `$1["__proto__"]:`)
 }
 
 // protoKey matches the key __proto__, possibly escaped, at the beginning of a line.
 var protoKey = regexp.MustCompile(`(?m)^(\s*)"` + escapable("__proto__") + `":`)
 
-// escapable returns a pattern for a name whose letters may be escaped as \uXXXX.
+// escapable returns a pattern that matches a name even if letters are escaped as \uXXXX.
 func escapable(name string) string {
 	var out strings.Builder
 	for _, r := range name {
@@ -120,7 +120,7 @@ func escapable(name string) string {
 	return out.String()
 }
 
-// losesDigits reports whether a number loses digits in JavaScript.
+// losesDigits reports whether a document contains a number that loses digits in JavaScript.
 func losesDigits(doc []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(doc))
 	decoder.UseNumber()

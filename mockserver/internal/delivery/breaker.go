@@ -6,13 +6,14 @@ const (
 	// downAfter is the number of consecutive failures after which a destination is failing or
 	// unreachable.
 	downAfter = 10
-	// One call at a time probes an unreachable destination, probeEvery after the previous
-	// probe ended. A destination that recovers waits about a second, at a constant cost.
+	// probeEvery is the delay between the end of a probe and the next probe. One call at a time
+	// probes an unreachable destination.
 	probeEvery = time.Second
-	// A failing destination gets failingRate calls per second, because acceptable calls may be
-	// queued behind thousands of unacceptable ones. After failingCalls consecutive failures,
-	// it probably accepts no calls. Each failed call uses memory until its retry, so the rate
-	// is halved then, and again after every slowerCalls further failures.
+	// failingRate is the number of calls per second that a failing destination gets, because
+	// it may reject thousands of calls but accept those behind them. After failingCalls
+	// consecutive failures, the destination probably accepts no calls. Each failed call uses
+	// memory until its retry, so the rate is then halved, and again after every slowerCalls
+	// further failures.
 	failingRate  = 1000
 	failingCalls = 20_000
 	slowerCalls  = 10_000
@@ -25,22 +26,22 @@ type breakerState uint8
 
 const (
 	working     breakerState = iota // calls begin when a slot is free
-	failing                         // it responds but accepts no calls: calls begin at a limited rate
-	unreachable                     // connections fail: one call at a time probes it
+	failing                         // webhooks respond but accept no calls: calls begin at a limited rate
+	unreachable                     // connections fail: calls probe the destination one at a time
 )
 
-// An outcome is the result of a delivery for the breaker.
+// An outcome is the result of a call that the breaker counts.
 type outcome uint8
 
 const (
 	outcomeUnknown     outcome = iota // not sent, or canceled
 	outcomeAnswered                   // a webhook accepted the call or refused it permanently
-	outcomeFailed                     // first attempt failed
-	outcomeRetryFailed                // retry failed; the call may be the cause
+	outcomeFailed                     // the first attempt failed
+	outcomeRetryFailed                // a retry failed; the call may be the cause
 	outcomeUnreachable                // no connection; the call is not the cause
 )
 
-// A breaker decides when calls may begin, from the results of others.
+// A breaker decides when calls may begin, from the outcomes of earlier calls.
 //
 //	            | answered | failed               | retry failed | unreachable
 //	------------+----------+----------------------+--------------+---------------------------
@@ -49,9 +50,9 @@ const (
 //	unreachable | working  | the previous state   | the previous | if it was the probe: next
 //	            |          |                      | state        | probe after one second
 //
-// Only consecutive failures count. outcomeAnswered resets both counters; a failed call resets
-// the counter of connection failures. The breaker does not read the clock: callers pass the time, which
-// must not decrease. It is not safe for concurrent use.
+// The counts are consecutive failures. outcomeAnswered resets both counters; a failed call
+// resets the counter of connection failures. The breaker does not read the clock: callers pass
+// the time, which must not decrease. It is not safe for concurrent use.
 type breaker struct {
 	failed  int       // consecutive failures of first attempts
 	missed  int       // consecutive connection failures
@@ -70,8 +71,8 @@ func (b *breaker) state() breakerState {
 	return working
 }
 
-// record records a result. probe reports that the call began while the destination was
-// unreachable; older calls contain no new information.
+// record records an outcome. probe reports that the call began while the destination was
+// unreachable. Results of older calls do not change an unreachable destination's next probe.
 func (b *breaker) record(o outcome, probe bool, now time.Time) {
 	switch o {
 	case outcomeUnknown:
@@ -94,7 +95,7 @@ func (b *breaker) record(o outcome, probe bool, now time.Time) {
 
 func (b *breaker) reached() { b.missed, b.probeAt = 0, time.Time{} }
 
-// next returns the earliest start of a call; zero is now.
+// next returns the earliest time at which a call may begin. The zero time means now.
 func (b *breaker) next(now time.Time) (at time.Time) {
 	switch b.state() {
 	case unreachable:
@@ -123,7 +124,7 @@ func (b *breaker) begin(now time.Time) {
 	b.left--
 }
 
-// pace returns the length of a step and the number of calls that may begin in it.
+// pace returns the length of a step and the number of calls that may begin in each step.
 func (b *breaker) pace() (step time.Duration, calls int) {
 	halvings := 0
 	if b.failed > failingCalls {

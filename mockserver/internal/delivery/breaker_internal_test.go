@@ -11,8 +11,8 @@ import (
 
 var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
 
-// TestBreaker records sequences of outcomes. While the destination is unreachable, lower-case
-// outcomes belong to probes.
+// TestBreaker records sequences of outcomes. Lower-case outcomes belong to probes while the
+// destination is unreachable.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {
@@ -91,7 +91,7 @@ func TestBreakerPace(t *testing.T) {
 	assert.Zero(t, b.next(now))
 }
 
-// TestBreakerInvariants checks with random outcomes that a call with a response lets all calls
+// TestBreakerInvariants records random outcomes. It checks that a response allows all calls to
 // begin, that unknown outcomes change nothing, and that the delay is bounded.
 func TestBreakerInvariants(t *testing.T) {
 	for seed := range uint64(100) {

@@ -19,16 +19,16 @@ type job struct {
 	requests    *requests
 	destination *tracking.Destination
 	call        *tracking.Call
-	trace       *tracecontext.Context // of the request that contained the call, or nil
+	trace       *tracecontext.Context // trace context of the request that contained the call, or nil
 	attempt     int                   // number of the next attempt
 	note        note
 	webhooks    []webhook.Endpoint
 	ticket      ticket
 	delivery    delivery // the result
-	cause       string   // the error of the last webhook without its URL, which may contain secrets
+	cause       string   // error of the last webhook, without the URL, which may contain secrets
 }
 
-// jobsOf returns the jobs of an entry. rs contains their requests.
+// jobsOf returns one job for each call of an entry.
 func (w *Worker) jobsOf(e *journal.Entry, rs *requests) []job {
 	jobs := make([]job, len(e.Calls))
 	for i := range jobs {
@@ -43,9 +43,9 @@ type delivery struct {
 	tracking.Outcome
 	decided    bool          // false if the attempt was canceled or the call was postponed
 	kept       bool          // filtered, but kept for replay
-	due        time.Time     // with ordered delivery, of a pending call: time of the next attempt; zero is now, or after the earlier calls
+	due        time.Time     // time of a pending call's next attempt, with ordered delivery; zero if it may begin now or after earlier calls
 	retryAfter time.Duration // requested by a receiver
-	missed     bool          // no webhook could be connected to
+	missed     bool          // no webhook accepted a connection
 }
 
 func failed(reason string) delivery {
@@ -56,8 +56,8 @@ func expired(why string) delivery {
 	return failed("4 hours have passed since the call was accepted; " + why)
 }
 
-// prepare selects the webhooks for the call. It returns false and sets the result if there are
-// none.
+// prepare selects the webhooks for the call. If there are none, it sets the result and returns
+// false.
 func (j *job) prepare() (send bool) {
 	j.destination = j.settings.Load()
 	if deliver, reason := routing.Route(j.destination, j.call); !deliver {
@@ -69,7 +69,7 @@ func (j *job) prepare() (send bool) {
 		return false
 	}
 	if !j.destination.GoneSince.IsZero() {
-		j.delivery = failed("the destination is stopped: its webhooks answered 410 (Gone)")
+		j.delivery = failed("the destination is stopped: its webhooks responded with 410 (Gone)")
 		return false
 	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
@@ -94,7 +94,7 @@ func (j *job) superseded() (reason string) {
 	return j.Superseded(j.requests.parent, j.call)
 }
 
-// run delivers the call after the gate has admitted it.
+// run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
 	// The settings may have changed while the call waited.
 	if j.destination != j.settings.Load() && !j.prepare() {
@@ -125,8 +125,8 @@ func (j *job) run() (o outcome, cause string) {
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the
-// other requests continue as trailing requests. sendAll waits for them if there are too many
-// of these, or with ordered delivery.
+// other requests continue as trailing requests. With ordered delivery, or if there are too
+// many trailing requests, sendAll waits for all responses.
 func (j *job) sendAll(request sender.Request, v *verdict) {
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
@@ -151,18 +151,18 @@ func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 // A verdict combines the results of all webhooks.
 type verdict struct {
 	job        *job
-	sum        webhook.Verdict // of the results so far
+	sum        webhook.Verdict // combined result so far
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
-	hold       time.Duration // requested pause of the destination
+	hold       time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
-	asked      bool          // a webhook was connected to
+	sent       bool          // a request was sent to at least one webhook
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
-	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
+	v.sent = v.sent || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:
 		return
@@ -191,13 +191,13 @@ func (v *verdict) conclude() outcome {
 		return outcomeUnknown // canceled by the worker
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
-		if !v.asked {
-			return outcomeUnknown // not sent: the receiver is not the cause
+		if !v.sent {
+			return outcomeUnknown // nothing was sent, so the receiver is not the cause
 		}
 		if v.gone == len(j.destination.Webhooks) {
 			j.OnGone(j.destination)
 		}
-		return outcomeAnswered // a receiver that refuses a call works
+		return outcomeAnswered // a receiver that refuses a call is working
 	}
 	if v.hold > 0 && sameWebhooks(j.destination, j.settings.Load()) {
 		now := time.Now()
@@ -205,15 +205,15 @@ func (v *verdict) conclude() outcome {
 		if j.OnHold != nil {
 			j.OnHold(j.destination, now.Add(v.hold))
 		}
-		j.status.asked(now, v.hold, j.cause)
+		j.status.pauseRequested(now, v.hold, j.cause)
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}
-	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.asked}
+	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.sent}
 	switch {
-	case !v.asked:
+	case !v.sent:
 		return outcomeUnreachable
 	case j.attempt > 1:
 		return outcomeRetryFailed

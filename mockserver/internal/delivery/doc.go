@@ -5,18 +5,18 @@
 // A [Worker] has one goroutine that leases entries from the journal, as long as the gate
 // accepts more. Each entry has a goroutine that routes its calls, waits at the gate and
 // stores the results in the journal. The gate limits the calls in flight: the breaker and the
-// limiter decide when a call may begin, the fair queue which one is next, and the intake
-// which entries are leased. An admitted call is sent to all webhooks at the same time. The
+// limiter decide when a call may begin, the fair queue selects the next call, and the intake
+// selects the entries to lease. An admitted call is sent to all webhooks at the same time. The
 // first 2xx response decides; the other requests continue as trailing requests. The journal
 // returns calls that failed temporarily at their scheduled time, for up to four hours. A
-// webhook that refused a call permanently does not get it again.
+// webhook that refused a call permanently does not receive that call again.
 //
 // With ordered delivery, userQueues decides which calls may be attempted.
 //
 // # Blocking
 //
-// The worker waits for the journal, an entry for the gate and the journal, and a call for
-// Superseded and its webhooks. A destination that hangs fills only its own gate, and its
+// The worker waits for the journal. An entry waits for the gate and the journal. A call waits
+// for Superseded and its webhooks. A destination that hangs fills only its own gate, and its
 // backlog stays in the journal.
 //
 // # Locks

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// A laneKey identifies a lane: a source with first attempts, or all retries.
+// A laneKey identifies a lane: the first attempts of one source, or the retries of all sources.
 type laneKey struct {
 	source  string
 	retries bool
@@ -24,28 +24,29 @@ func laneOf(e *journal.Entry) laneKey {
 }
 
 // A fairQueue shares the calls in flight between the sources and the retries. The next call
-// comes from the lane with the fewest calls in flight; among equals, from the lane whose last
-// call began first. Retries get a fifth of the calls while others wait. A slow or failing lane
-// therefore uses only its own share. Lanes whose calls all fail leave a quarter to the others,
-// because a failure may take seconds. The entries of a lane take turns. A fairQueue is not
-// safe for concurrent use. It uses only the lane and the waiting tickets of a gateEntry.
+// comes from the lane with the fewest calls in flight; among equals, from the lane that was
+// selected least recently. While other lanes wait, retries get a fifth of the calls. A slow or
+// failing lane therefore uses only its own share. A failure may take seconds, so lanes with only
+// failing calls leave a quarter of the calls in flight to the other lanes. The entries of a lane
+// take turns. A fairQueue is not safe for concurrent use. It uses only the lane and the waiting
+// tickets of a gateEntry.
 type fairQueue struct {
-	maxFailing int // maximum number of calls in flight of failing lanes
-	lines      int // with waiting calls
+	maxFailing int // maximum number of calls in flight from failing lanes
+	waiting    int // number of entries with waiting calls
 	lanes      map[laneKey]*lane
 	turns      uint64 // number of turns taken and lanes created
 }
 
-// firstAttempts is the number of first attempts that begin for each retry.
+// firstAttempts is the number of first attempts that begin for each retry that begins.
 const firstAttempts = 4
 
 type lane struct {
 	retries  bool
-	entries  int // active
-	calls    int // in flight
+	entries  int // number of active entries
+	calls    int // number of calls in flight
 	failed   int // consecutive failures
 	lastTurn uint64
-	lines    []*gateEntry // with waiting calls; the first has the next turn
+	waiting  []*gateEntry // entries with waiting calls; the first has the next turn
 }
 
 // newFairQueue returns a queue for maxCalls calls in flight.
@@ -55,7 +56,6 @@ func newFairQueue(maxCalls int) fairQueue {
 	return q
 }
 
-// setMaxCalls sets the maximum number of calls in flight.
 func (q *fairQueue) setMaxCalls(n int) { q.maxFailing = max(1, n*3/4) }
 
 // begin adds an entry to a lane. A lane exists while it has entries.
@@ -79,29 +79,29 @@ func (q *fairQueue) end(key laneKey) (last bool) {
 // push adds an entry with waiting calls.
 func (q *fairQueue) push(ln *gateEntry) {
 	l := q.lanes[ln.lane]
-	l.lines = append(l.lines, ln)
-	q.lines++
+	l.waiting = append(l.waiting, ln)
+	q.waiting++
 }
 
 // remove removes an entry without waiting calls.
 func (q *fairQueue) remove(ln *gateEntry) {
 	l := q.lanes[ln.lane]
-	l.lines = slices.DeleteFunc(l.lines, func(other *gateEntry) bool { return other == ln })
-	q.lines--
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *gateEntry) bool { return other == ln })
+	q.waiting--
 }
 
-// next returns the entry with the next turn, or nil.
+// next returns the entry that has the next turn, or nil.
 func (q *fairQueue) next() *gateEntry {
-	if q.lines == 0 {
+	if q.waiting == 0 {
 		return nil
 	}
 	failing := 0
-	var first, healthy *lane // of all lanes, and of healthy lanes
+	var first, healthy *lane // the next lane, and the next healthy lane
 	for _, l := range q.lanes {
 		if l.fails() {
 			failing += l.calls
 		}
-		if len(l.lines) == 0 {
+		if len(l.waiting) == 0 {
 			continue
 		}
 		if first == nil || q.before(l, first) {
@@ -117,7 +117,7 @@ func (q *fairQueue) next() *gateEntry {
 	if first == nil {
 		return nil
 	}
-	return first.lines[0]
+	return first.waiting[0]
 }
 
 // before reports whether lane a has its turn before lane b.
@@ -137,10 +137,10 @@ func (q *fairQueue) order(l *lane) (calls int, turn uint64) {
 	return l.calls * firstAttempts, 0
 }
 
-// fails reports whether all recent calls of the lane failed.
+// fails reports whether the last downAfter calls of the lane failed.
 func (l *lane) fails() bool { return l.failed >= downAfter }
 
-// pop begins the first call of an entry that next returned.
+// pop begins the first call of an entry that next has returned.
 func (q *fairQueue) pop(ln *gateEntry) *ticket {
 	l := q.lanes[ln.lane]
 	q.turns++
@@ -148,16 +148,16 @@ func (q *fairQueue) pop(ln *gateEntry) *ticket {
 	l.calls++
 	t := ln.waiting[0]
 	ln.waiting = ln.waiting[1:]
-	l.lines = slices.Delete(l.lines, 0, 1)
+	l.waiting = slices.Delete(l.waiting, 0, 1)
 	if len(ln.waiting) > 0 {
-		l.lines = append(l.lines, ln)
+		l.waiting = append(l.waiting, ln)
 	} else {
-		q.lines--
+		q.waiting--
 	}
 	return t
 }
 
-// done ends a call that pop began.
+// done records the end of a call that pop began.
 func (q *fairQueue) done(ln *gateEntry, o outcome) {
 	l := q.lanes[ln.lane]
 	l.calls--
@@ -170,10 +170,10 @@ func (q *fairQueue) done(ln *gateEntry, o outcome) {
 	}
 }
 
-// all yields the entries with waiting calls in any order.
+// all yields the entries with waiting calls, in no particular order.
 func (q *fairQueue) all(yield func(*gateEntry) bool) {
 	for _, l := range q.lanes {
-		for _, ln := range l.lines {
+		for _, ln := range l.waiting {
 			if !yield(ln) {
 				return
 			}
@@ -181,7 +181,7 @@ func (q *fairQueue) all(yield func(*gateEntry) bool) {
 	}
 }
 
-// others returns a Want for the lanes without entries.
+// others returns a Want that accepts entries only from lanes without entries.
 func (q *fairQueue) others() (w journal.Want) {
 	for key := range q.lanes {
 		if key.retries {
@@ -199,8 +199,7 @@ func (q *fairQueue) others() (w journal.Want) {
 //	  └── canceled, expired, or the destination is unreachable ──▶ returned
 type ticket struct {
 	call interface {
-		// run delivers the call. cause is the error of a failure. It must not contain secrets,
-		// so it does not contain URLs.
+		// run delivers the call. If it fails, cause is the error, without secrets and URLs.
 		run() (o outcome, cause string)
 	}
 	line *gateEntry
@@ -209,15 +208,15 @@ type ticket struct {
 // A gateEntry is an entry at the gate.
 type gateEntry struct {
 	lane     laneKey
-	ctx      context.Context // waiting calls return when it ends
-	deadline time.Time       // waiting calls return at this time
-	waiting  []*ticket       // in order
+	ctx      context.Context // when it is done, waiting calls return
+	deadline time.Time       // time at which waiting calls return
+	waiting  []*ticket       // waiting calls, in order
 	inFlight int
-	wake     chan struct{} // has a token if there is something to check; never closed
-	until    time.Time     // when the current wait ends without a signal
+	wake     chan struct{} // contains a value if the entry must check again; never closed
+	until    time.Time     // when the current wait times out
 }
 
-// signal makes the entry check again, now or when it next waits.
+// signal makes the entry check again, either now or before its next wait.
 func (l *gateEntry) signal() {
 	select {
 	case l.wake <- struct{}{}:

@@ -40,7 +40,7 @@ func (q *queueTest) push(entry string, calls int) *gateEntry {
 	return ln
 }
 
-// pop begins the next call, or returns nil.
+// pop begins the next call and returns it, or returns nil.
 func (q *queueTest) pop() *ticket {
 	ln := q.queue.next()
 	if ln == nil {
@@ -65,7 +65,7 @@ func TestFairQueueLanesTakeTurns(t *testing.T) {
 	q.push("a2", 2)
 	q.push("b1", 3)
 	assert.Equal(t, "a1.0 b1.0 a2.0 b1.1 a1.1 b1.2 a2.1", q.order())
-	assert.Zero(t, q.queue.lines)
+	assert.Zero(t, q.queue.waiting)
 }
 
 func TestFairQueueRetriesHaveAFifth(t *testing.T) {
@@ -79,7 +79,7 @@ func TestFairQueueRetriesHaveAFifth(t *testing.T) {
 // other lanes.
 func TestFairQueueFewestInFlight(t *testing.T) {
 	q := newQueueTest(64)
-	q.push("a1", 10) // its calls do not end
+	q.push("a1", 10) // the test does not end these calls
 	slow := []*ticket{q.pop(), q.pop(), q.pop()}
 	q.push("b1", 3)
 	var began []string
@@ -93,11 +93,11 @@ func TestFairQueueFewestInFlight(t *testing.T) {
 	assert.Equal(t, "a1.3", q.names[q.pop()])
 }
 
-// TestFairQueueFailingLanes checks that failing lanes leave a quarter to others.
+// TestFairQueueFailingLanes checks that failing lanes leave a quarter of the calls to others.
 func TestFairQueueFailingLanes(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcomes []outcome
-		most     int // maximum number of calls of the lane in flight, of 8
+		most     int // maximum number of the lane's calls in flight, out of 8
 	}{
 		"nine fail":             {slices.Repeat([]outcome{outcomeFailed}, downAfter-1), 8},
 		"ten fail":              {slices.Repeat([]outcome{outcomeFailed}, downAfter), 6},

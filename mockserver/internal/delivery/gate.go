@@ -10,33 +10,34 @@ import (
 )
 
 // A gate limits the calls of a destination in flight. The breaker and the limiter decide when a
-// call may begin, the fair queue which one is next, and the intake which entries are leased.
-// If the destination is unreachable, waiting calls return to the journal.
+// call may begin, the fair queue selects the next call, and the intake selects the entries to
+// lease. If the destination is unreachable, waiting calls return to the journal.
 //
-// The goroutine of a call runs the next call when the first one has ended, so no goroutine is
-// started or woken while calls wait.
+// When a call ends, its goroutine runs the next waiting call, so busy gates start and wake no
+// goroutines.
 type gate struct {
 	changed   func(is breakerState, cause string)
-	recovered func() // called when a call gets a response after many failures
+	recovered func() // called when a webhook responds after many failures
 
 	mu       sync.Mutex // guards the fields below
 	maxCalls int        // maximum number of calls in flight
-	calls    int        // in flight
-	missed   int        // consecutive failures, including retries
+	calls    int        // number of calls in flight
+	missed   int        // number of consecutive failures, including retries
+	works    time.Time  // since when the destination has responded without downAfter failures in a row
 	breaker  breaker
 	limiter  limiter
 	queue    fairQueue
 	intake   intake
-	probe    *ticket // the probe in flight of an unreachable destination, or nil
+	probe    *ticket // probe in flight to an unreachable destination, or nil
 }
 
 // newGate returns a gate. It calls changed with the new breaker state and the cause.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
-	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, queue: newFairQueue(maxCalls)}
+	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, works: time.Now(), queue: newFairQueue(maxCalls)}
 }
 
-// configure sets the maximum number of calls in flight and of calls per second, where 0 is
-// unlimited. another reports that the receiver has changed, which ends its hold.
+// configure sets the maximum number of calls in flight and the maximum rate in calls per
+// second; 0 is unlimited. another reports that the receiver has changed, which ends a pause.
 func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,22 +48,22 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 		g.limiter.release()
 	}
 	g.admit()
-	for waiting := range g.queue.all { // their deadlines may have changed
+	for waiting := range g.queue.all { // the deadlines of waiting entries may have changed
 		waiting.signal()
 	}
 }
 
-// hold lets no call begin before a time.
+// hold pauses new calls until a time.
 func (g *gate) hold(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limiter.hold(until) // waiting calls see it when another call ends
+	g.limiter.hold(until) // waiting calls notice the pause when another call ends
 }
 
-// run runs the calls of an entry as they are admitted, and returns when all have ended. It
-// returns the calls that were not admitted before ctx ended, before the deadline, or because
-// the destination is unreachable. late reports that the deadline was the reason. The caller
-// has called beginEntry.
+// run runs the calls of an entry as they are admitted, and returns when all running calls have
+// ended. It returns the calls that were not admitted because ctx was canceled, the deadline
+// passed, or the destination is unreachable. late reports that the deadline passed. The caller
+// must call beginEntry first.
 func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +71,7 @@ func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadlin
 	return g.runLocked(ctx, lane, tickets, deadline)
 }
 
-// runOne is like run for one call. The caller has called arrive for the entry.
+// runOne is like run for one call. The caller must call arrive for the entry first.
 func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline time.Time) (late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +79,7 @@ func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline tim
 	return late
 }
 
-// arrive reports that the calls of an entry will be passed to runOne.
+// arrive reports that the calls of an entry have reached the gate and will be passed to runOne.
 func (g *gate) arrive() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +87,7 @@ func (g *gate) arrive() {
 	g.offerRoom()
 }
 
-// runLocked runs calls. The caller holds the lock; runLocked releases it while it waits.
+// runLocked is like run. The caller must hold the lock; runLocked releases it while it waits.
 func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
 	l := &gateEntry{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
 	for _, t := range tickets {
@@ -112,21 +113,21 @@ func (g *gate) expired(l *gateEntry, now time.Time) bool {
 	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
 }
 
-// isShut reports whether the destination is unreachable and no probe is in flight or due. The
-// lock is held.
+// isShut reports whether the destination is unreachable and no probe is in flight or scheduled
+// for now. The lock is held.
 func (g *gate) isShut(now time.Time) bool {
 	return g.breaker.state() == unreachable && g.probe == nil && !g.breaker.next(now).IsZero()
 }
 
-// admit starts the calls that may begin, and checks whether more entries are wanted. The lock
-// is held.
+// admit starts the calls that may begin, and notifies the worker if more entries are wanted.
+// The lock is held.
 func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
 		go g.work(t)
 	}
 	if g.breaker.state() != working || g.limiter.isActive() {
 		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
-			l.signal() // one of its calls may begin earlier than expected
+			l.signal() // the entry's next call may begin earlier than expected
 		}
 	}
 	g.offerRoom()
@@ -164,7 +165,7 @@ func (g *gate) work(t *ticket) {
 	}
 }
 
-// end ends a call and returns the next one to run.
+// end records the end of a call and returns the next call to run.
 func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Lock()
 	l := t.line
@@ -172,6 +173,9 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.calls--
 	g.queue.done(l, o)
 	recovered := o == outcomeAnswered && g.missed >= downAfter
+	if recovered {
+		g.works = time.Now()
+	}
 	switch o {
 	case outcomeAnswered:
 		g.missed = 0
@@ -187,7 +191,7 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	}
 	next = g.next()
 	g.admit()
-	if is != was || probe { // their deadlines may have changed
+	if is != was || probe { // the deadlines of waiting entries may have changed
 		for waiting := range g.queue.all {
 			waiting.signal()
 		}
@@ -205,7 +209,8 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	return next
 }
 
-// startAt returns the earliest start of a call; zero is now. The lock is held.
+// startAt returns the earliest time at which a call may begin. The zero time means now. The
+// lock is held.
 func (g *gate) startAt(now time.Time) time.Time {
 	at := g.breaker.next(now)
 	if limit := g.limiter.next(now); limit.After(at) {
@@ -214,7 +219,8 @@ func (g *gate) startAt(now time.Time) time.Time {
 	return at
 }
 
-// until returns when a waiting entry must check again if it is not signaled. The lock is held.
+// until returns the time at which a waiting entry must check again without a signal. The lock
+// is held.
 func (g *gate) until(l *gateEntry, now time.Time) time.Time {
 	if at := g.startAt(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
 		return at
@@ -222,10 +228,10 @@ func (g *gate) until(l *gateEntry, now time.Time) time.Time {
 	return l.deadline
 }
 
-// wait waits until the entry is signaled or must check again. The lock is held, but released
-// while waiting.
+// wait waits for a signal, or until the entry must check again. It releases the lock while it
+// waits.
 func (g *gate) wait(l *gateEntry) {
-	ctx := context.Background() // calls in flight are always waited for
+	ctx := context.Background() // calls in flight must end first
 	l.until = time.Time{}
 	if len(l.waiting) > 0 {
 		ctx, l.until = l.ctx, g.until(l, time.Now())
@@ -251,9 +257,9 @@ func (g *gate) endEntry(lane laneKey, calls int) {
 	g.offerRoom()
 }
 
-// want returns the entries to lease. If no entries are wanted, ok is false and at is the time to ask
-// again; it is zero if unknown. more is called once, without blocking, when more entries are
-// wanted.
+// want returns the entries to lease. If no entries are wanted, ok is false, and at is the time to
+// call want again, or zero if unknown. When more entries are wanted, the gate calls more once,
+// without blocking.
 func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -278,29 +284,36 @@ func (g *gate) setInOrder(inOrder bool) {
 	g.intake.inOrder = inOrder
 }
 
-// offerRoom notifies the worker if more entries are wanted than want returned. The lock is
-// held.
+// offerRoom notifies the worker if more entries are wanted than the last call of want
+// returned. The lock is held.
 func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
 	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
-		more = g.isIdle() // the time of the next probe may be known now
+		more = g.isIdle() // so that the worker learns the time of the next probe
 	}
 	if more {
 		g.intake.wantMore()
 	}
 }
 
-// isIdle reports whether no calls wait, no entry is about to add some, and a slot is free. The
+// isIdle reports whether a slot is free, no calls wait, and no entry's calls are arriving. The
 // lock is held.
 func (g *gate) isIdle() bool {
-	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
+	return g.intake.arriving == 0 && g.queue.waiting == 0 && g.probe == nil && g.calls < g.maxCalls
+}
+
+// worksFor returns how long the destination has worked. ok is false if it is down.
+func (g *gate) worksFor() (d time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.works), g.missed < downAfter
 }
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the
-// next probe of an unreachable destination, and the end of a hold.
+// next probe of an unreachable destination, and the end of a pause.
 func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -48,7 +48,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	}
 }
 
-// tryGate runs an entry with some calls and returns how many of them ran.
+// tryGate runs an entry with random calls and returns the number of calls that ran.
 func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	patience := time.Hour
 	if random.IntN(8) == 0 {
@@ -92,7 +92,7 @@ func someLane(random *rand.Rand) laneKey {
 	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {retries: true}}[random.IntN(4)]
 }
 
-// A tryCall has a random outcome.
+// A tryCall is a call with a random outcome.
 type tryCall struct {
 	t      *testing.T
 	gate   *gate
@@ -113,14 +113,14 @@ func (c *tryCall) run() (outcome, string) {
 	g.mu.Unlock()
 	c.ended = true
 	if c.random.IntN(10) == 0 {
-		return outcomeUnknown, "" // no request
+		return outcomeUnknown, "" // no request was sent
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
 }
 
-// TestGateMatchesModel does random operations one at a time, and compares the calls in flight with
-// a simple model.
+// TestGateMatchesModel executes random operations one at a time, and compares the gate with a
+// simple model.
 func TestGateMatchesModel(t *testing.T) {
 	states := map[breakerState]int{}
 	for seed := range uint64(30) {
@@ -147,12 +147,12 @@ func TestGateMatchesModel(t *testing.T) {
 	}
 }
 
-// A gateModel is a model of a gate with a real breaker, which has its own tests.
+// A gateModel is a model of a gate. It uses a real breaker, which has its own tests.
 type gateModel struct {
 	gate    *gate
 	random  *rand.Rand
-	usual   outcome      // of most calls
-	lines   []*modelLine // the first waiting one of a lane is next
+	usual   outcome       // outcome of most calls
+	entries []*modelEntry // entries; the first waiting entry of a lane is next
 	breaker breaker
 	probe   *modelCall
 	turn    int
@@ -160,30 +160,30 @@ type gateModel struct {
 	failed  map[laneKey]int // consecutive failures
 
 	wanted *journal.Want // last result of want; nil for none
-	looked bool          // more has been called since
+	looked bool          // more has been called since the last want
 }
 
-type modelLine struct {
+type modelEntry struct {
 	lane     laneKey
 	calls    []*modelCall
 	ctx      context.Context
 	cancel   context.CancelFunc
 	deadline time.Time
 	late     bool
-	held     int
+	leased   int
 
-	returned bool // by the gate
+	returned bool // the gate has returned the entry
 	left     []*ticket
 	wasLate  bool
 }
 
 type modelCall struct {
 	ticket  ticket
-	line    *modelLine
+	entry   *modelEntry
 	state   string       // waits, runs, ended or left
-	outcome chan outcome // ends the call
+	outcome chan outcome // sending to it ends the call
 
-	begun bool // by the gate
+	begun bool // the gate has begun the call
 }
 
 func (c *modelCall) run() (outcome, string) {
@@ -191,8 +191,8 @@ func (c *modelCall) run() (outcome, string) {
 	return <-c.outcome, ""
 }
 
-// in returns the calls of an entry in a state.
-func (l *modelLine) in(state string) (calls []*modelCall) {
+// in returns the entry's calls that are in a state.
+func (l *modelEntry) in(state string) (calls []*modelCall) {
 	for _, c := range l.calls {
 		if c.state == state {
 			calls = append(calls, c)
@@ -202,35 +202,35 @@ func (l *modelLine) in(state string) (calls []*modelCall) {
 }
 
 func (m *gateModel) running() (calls []*modelCall) {
-	for _, l := range m.lines {
+	for _, l := range m.entries {
 		calls = append(calls, l.in("runs")...)
 	}
 	return calls
 }
 
-// step does a random operation.
+// step executes a random operation.
 func (m *gateModel) step() {
 	running := m.running()
 	switch n := m.random.IntN(100); {
-	case n < 15 && len(m.lines) < 12:
+	case n < 15 && len(m.entries) < 12:
 		m.bring()
 	case n < 78 && len(running) > 0:
 		m.endCall(running[m.random.IntN(len(running))])
-	case n < 80 && len(m.lines) > 0:
-		m.lines[m.random.IntN(len(m.lines))].cancel()
+	case n < 80 && len(m.entries) > 0:
+		m.entries[m.random.IntN(len(m.entries))].cancel()
 	case n < 95:
 		m.sleep(time.Duration(m.random.IntN(1500)) * time.Millisecond)
 	}
 }
 
-// sleep advances the clock and applies its effects.
+// sleep advances the clock, and updates the model at each timeout.
 func (m *gateModel) sleep(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		at := end
 		if next := m.breaker.next(time.Now()); !next.IsZero() && next.Before(at) {
 			at = next
 		}
-		for _, l := range m.lines {
+		for _, l := range m.entries {
 			if len(l.in("waits")) > 0 && l.deadline.Before(at) {
 				at = l.deadline
 			}
@@ -246,28 +246,28 @@ func (m *gateModel) sleep(d time.Duration) {
 
 // bring adds an entry.
 func (m *gateModel) bring() {
-	l := &modelLine{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
+	l := &modelEntry{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	var tickets []*ticket
 	for range m.random.IntN(8) {
-		c := &modelCall{line: l, state: "waits", outcome: make(chan outcome)}
+		c := &modelCall{entry: l, state: "waits", outcome: make(chan outcome)}
 		c.ticket = ticket{call: c}
 		l.calls, tickets = append(l.calls, c), append(tickets, &c.ticket)
 	}
-	m.lines = append(m.lines, l)
+	m.entries = append(m.entries, l)
 	if m.turns[l.lane] == 0 {
 		m.turn++
 		m.turns[l.lane] = m.turn
 	}
-	held := len(tickets)
+	leased := len(tickets)
 	if m.random.IntN(2) == 0 {
-		held += 200 // calls that were decided before
+		leased += 200 // calls that need no admission
 	}
-	l.held = held
-	m.looked = true // the worker asks again after each lease
-	m.gate.beginEntry(l.lane, held)
+	l.leased = leased
+	m.looked = true // the worker calls want again after each lease
+	m.gate.beginEntry(l.lane, leased)
 	go func() {
-		defer m.gate.endEntry(l.lane, held)
+		defer m.gate.endEntry(l.lane, leased)
 		l.left, l.wasLate = m.gate.run(l.ctx, l.lane, tickets, l.deadline)
 		l.returned = true
 	}()
@@ -296,9 +296,9 @@ func (m *gateModel) endCall(c *modelCall) {
 	switch o {
 	case outcomeUnknown:
 	case outcomeAnswered:
-		m.failed[c.line.lane] = 0
+		m.failed[c.entry.lane] = 0
 	default:
-		m.failed[c.line.lane]++
+		m.failed[c.entry.lane]++
 	}
 	c.outcome <- o
 }
@@ -307,7 +307,7 @@ func (m *gateModel) endCall(c *modelCall) {
 func (m *gateModel) admit() {
 	now := time.Now()
 	shut := m.breaker.state() == unreachable && m.probe == nil && !m.breaker.next(now).IsZero()
-	for _, l := range m.lines {
+	for _, l := range m.entries {
 		late := l.ctx.Err() == nil && !now.Before(l.deadline)
 		if l.ctx.Err() != nil || late || shut {
 			for _, c := range l.in("waits") {
@@ -324,13 +324,13 @@ func (m *gateModel) pass(now time.Time) bool {
 	running, inFlight := m.running(), map[laneKey]int{}
 	failing := 0
 	for _, c := range running {
-		if m.failed[c.line.lane] >= downAfter {
+		if m.failed[c.entry.lane] >= downAfter {
 			failing++
 		}
-		inFlight[c.line.lane]++
+		inFlight[c.entry.lane]++
 	}
 	at, fewest, least := -1, 0, 0
-	for i, l := range m.lines {
+	for i, l := range m.entries {
 		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
 			continue
 		}
@@ -349,7 +349,7 @@ func (m *gateModel) pass(now time.Time) bool {
 	if at < 0 || m.probe != nil || !m.breaker.next(now).IsZero() {
 		return false
 	}
-	l := m.lines[at]
+	l := m.entries[at]
 	c := l.in("waits")[0]
 	if len(running) == m.gate.maxCalls {
 		return false
@@ -360,7 +360,7 @@ func (m *gateModel) pass(now time.Time) bool {
 	m.breaker.begin(now)
 	m.turn++
 	m.turns[l.lane] = m.turn
-	m.lines = append(slices.Delete(m.lines, at, at+1), l)
+	m.entries = append(slices.Delete(m.entries, at, at+1), l)
 	return true
 }
 
@@ -368,7 +368,7 @@ func (m *gateModel) pass(now time.Time) bool {
 func (m *gateModel) compare(t *testing.T) {
 	g := m.gate
 	running := m.running()
-	for _, l := range m.lines {
+	for _, l := range m.entries {
 		waiting := l.in("waits")
 		for _, c := range l.calls {
 			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "call state %s", c.state)
@@ -379,16 +379,16 @@ func (m *gateModel) compare(t *testing.T) {
 			assert.Equal(t, l.late, l.wasLate)
 		}
 	}
-	m.lines = slices.DeleteFunc(m.lines, func(l *modelLine) bool { return l.returned })
+	m.entries = slices.DeleteFunc(m.entries, func(l *modelEntry) bool { return l.returned })
 	for lane := range m.turns {
-		if !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return l.lane == lane }) {
+		if !slices.ContainsFunc(m.entries, func(l *modelEntry) bool { return l.lane == lane }) {
 			delete(m.turns, lane)
 			delete(m.failed, lane)
 		}
 	}
 	g.mu.Lock()
 	assert.Equal(t, m.breaker, g.breaker)
-	assert.Equal(t, len(m.lines), g.intake.entries)
+	assert.Equal(t, len(m.entries), g.intake.entries)
 	assert.Equal(t, len(running), g.calls)
 	g.mu.Unlock()
 	m.compareWant(t, running)
@@ -397,11 +397,11 @@ func (m *gateModel) compare(t *testing.T) {
 // compareWant compares the wanted entries, and checks that the worker is notified.
 func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	now := time.Now()
-	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
-	held := 0
+	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.entries, func(l *modelEntry) bool { return len(l.in("waits")) > 0 })
+	leased := 0
 	var taken journal.Want
-	for _, l := range m.lines {
-		if held += l.held; l.lane.retries {
+	for _, l := range m.entries {
+		if leased += l.leased; l.lane.retries {
 			taken.NoRetries = true
 		} else {
 			taken.Except = append(taken.Except, l.lane.source)
@@ -415,7 +415,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		if idle && m.breaker.next(now).IsZero() {
 			want = &journal.Want{}
 		}
-	case len(m.lines) < minEntries, idle && held <= maxHeldCalls:
+	case len(m.entries) < minEntries, idle && leased <= maxHeldCalls:
 		want = &journal.Want{}
 	default:
 		want = &taken
@@ -441,7 +441,7 @@ func more(a, b journal.Want) bool {
 
 // end cancels the waiting entries, finishes all running calls, and checks that the gate is empty.
 func (m *gateModel) end(t *testing.T) {
-	for _, l := range slices.Clone(m.lines) { // admit reorders them
+	for _, l := range slices.Clone(m.entries) { // admit reorders them
 		l.cancel()
 		m.admit()
 		synctest.Wait()

@@ -1,17 +1,18 @@
 package delivery
 
 const (
-	// minEntries is the number of entries that are leased regardless of their size. Other
-	// entries stay in the journal while calls wait for their turn.
+	// minEntries is the number of entries that are leased regardless of their size. While calls
+	// wait for their turn, other entries stay in the journal.
 	minEntries = 4
-	// maxHeldCalls is the number of calls above which no entries beyond minEntries are leased.
-	// After a crash, delivered calls of unfinished entries are delivered again.
+	// maxHeldCalls limits the leased calls: with more, no entries beyond minEntries are leased.
+	// The limit is low because a crash causes repeated delivery of the calls of unfinished
+	// entries.
 	maxHeldCalls = 384
-	// maxHeldInOrder is maxHeldCalls for ordered delivery, where many calls wait for others.
+	// maxHeldInOrder replaces maxHeldCalls with ordered delivery, where many calls wait for
+	// earlier calls.
 	maxHeldInOrder = 4096
-	// maxEntries is the maximum number of active entries. Beyond minEntries, each source
-	// without an entry and the retries may have one, so slow calls delay only their own
-	// source.
+	// maxEntries is the maximum number of active entries. Beyond minEntries, only lanes without
+	// an entry may get one, so slow calls delay only their own source.
 	maxEntries = 64
 )
 
@@ -39,34 +40,35 @@ func (in *intake) begin(calls int) {
 // arrive reports that the calls of an entry are at the gate.
 func (in *intake) arrive() { in.arriving-- }
 
-// end removes an entry. lastOfLane reports that it was the last entry of its lane.
+// end removes an entry. lastOfLane reports that its lane has no other entry.
 func (in *intake) end(calls int, lastOfLane bool) {
 	in.entries--
 	in.calls -= calls
 	in.laneEnded = in.laneEnded || lastOfLane
 }
 
-// takesAny reports whether to lease another entry from any lane: few entries are active, or
-// the gate is idle and the entries have few calls. Most of these may have ended and wait for
-// the journal to store their results.
+// takesAny reports whether to lease another entry from any lane. It does so if few entries are
+// active, or if the gate is idle and the entries have few calls: the calls may have ended, and
+// the entries may only wait until the journal stores their results.
 func (in *intake) takesAny(idle bool) bool {
-	held := maxHeldCalls
+	limit := maxHeldCalls
 	if in.inOrder {
-		held = maxHeldInOrder
+		limit = maxHeldInOrder
 	}
-	return in.entries < minEntries || idle && in.calls <= held
+	return in.entries < minEntries || idle && in.calls <= limit
 }
 
 // takesOtherLanes reports whether to lease another entry from a lane without entries.
 func (in *intake) takesOtherLanes() bool { return !in.inOrder && in.entries < maxEntries }
 
-// notify sets the callback for the time when more entries are wanted than now. It is called
-// once. wanting reports whether any are wanted now.
+// notify sets a callback. It is called once, when more entries are wanted than now. wanting
+// reports whether any entries are wanted now.
 func (in *intake) notify(more func(), wanting bool) {
 	in.more, in.wanting, in.laneEnded = more, wanting, false
 }
 
-// hasNewLane reports whether entries of another lane are wanted since notify.
+// hasNewLane reports whether entries of other lanes are wanted now but were not at the last
+// notify.
 func (in *intake) hasNewLane() bool {
 	return in.takesOtherLanes() && (in.laneEnded || !in.wanting)
 }

@@ -38,19 +38,20 @@ func TestIntakeTakesOtherLanes(t *testing.T) {
 	assert.True(t, in.takesOtherLanes())
 }
 
-// TestIntakeNotifiesOnce checks that the worker is notified once, and not after another lease.
+// TestIntakeNotifiesOnce checks that the worker is notified once, and is not notified again after
+// another lease.
 func TestIntakeNotifiesOnce(t *testing.T) {
 	var in intake
-	told := 0
+	notified := 0
 	in.wantMore()
-	in.notify(func() { told++ }, true)
+	in.notify(func() { notified++ }, true)
 	in.wantMore()
 	in.wantMore()
-	assert.Equal(t, 1, told)
-	in.notify(func() { told++ }, true)
+	assert.Equal(t, 1, notified)
+	in.notify(func() { notified++ }, true)
 	in.begin(1)
 	in.wantMore()
-	assert.Equal(t, 1, told)
+	assert.Equal(t, 1, notified)
 }
 
 func TestIntakeHasNewLane(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Start starts the delivery.
+// Start starts the worker.
 func (w *Worker) Start() { go w.run() }
 
 // run leases and delivers entries until the worker is drained.
@@ -78,7 +78,7 @@ func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 	}
 }
 
-// forget drops a reader that the journal has closed.
+// forget removes a reader that the journal has closed.
 func (w *Worker) forget(closed journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,9 +87,9 @@ func (w *Worker) forget(closed journal.Reader) {
 	}
 }
 
-// reopen attaches the destination again after the journal has closed its queue: another
-// process has detached the destination, which still exists in this process. If this process
-// is about to remove it as well, reopen waits.
+// reopen attaches the destination again after the journal has closed its queue. This happens
+// when another process has removed the destination and this process has not. If this process
+// is about to remove the destination as well, reopen waits.
 func (w *Worker) reopen(ctx context.Context) {
 	if pause.For(ctx, journalRetry) != nil {
 		return

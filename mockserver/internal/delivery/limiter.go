@@ -3,10 +3,11 @@ package delivery
 import "time"
 
 const (
-	// catchUp is the largest delay that a destination may catch up at once, because timers
-	// fire late and not for each call of a high rate.
+	// catchUp limits the calls that may begin at once after a delay: the limiter makes up for at
+	// most this much time. It is necessary because timers fire late, and less often than calls
+	// are sent at high rates.
 	catchUp = 10 * time.Millisecond
-	// wakeStep is the minimum delay at high rates. Several calls are due after it.
+	// wakeStep is the minimum wait at high rates. Several calls may begin after it.
 	wakeStep = catchUp / 2
 )
 
@@ -14,9 +15,9 @@ const (
 // does not read the clock: callers pass the time, which must not decrease. It is not safe for concurrent
 // use.
 type limiter struct {
-	interval  time.Duration // between calls; 0 is unlimited
+	interval  time.Duration // minimum interval between calls; 0 is unlimited
 	due       time.Time     // earliest start of the next call
-	heldUntil time.Time     // no call begins before; may be zero
+	heldUntil time.Time     // end of the pause, or zero
 }
 
 // setRate sets the maximum number of calls per second; 0 is unlimited.
@@ -27,20 +28,20 @@ func (l *limiter) setRate(perSecond float64) {
 	}
 }
 
-// hold lets no call begin before a time. It does not shorten an earlier hold.
+// hold starts a pause until a time. It does not shorten an existing pause.
 func (l *limiter) hold(until time.Time) {
 	if until.After(l.heldUntil) {
 		l.heldUntil = until
 	}
 }
 
-// release ends the hold.
+// release ends the pause.
 func (l *limiter) release() { l.heldUntil = time.Time{} }
 
 // isActive reports whether calls may have to wait.
 func (l *limiter) isActive() bool { return l.interval > 0 || !l.heldUntil.IsZero() }
 
-// next returns the earliest start of a call; zero is now.
+// next returns the earliest time at which a call may begin. The zero time means now.
 func (l *limiter) next(now time.Time) (at time.Time) {
 	switch {
 	case l.heldUntil.After(now):

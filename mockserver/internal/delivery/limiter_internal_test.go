@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Calls that begin as early as possible keep the rate over 20 seconds, with a tolerance for
-// catchUp and wakeStep.
+// If calls begin as early as possible for 20 seconds, their rate is the configured rate, within
+// a tolerance for catchUp and wakeStep.
 func TestLimiterRate(t *testing.T) {
 	for _, perSecond := range []float64{0.1, 0.5, 1, 3, 50, 150, 333, 1000, 7500, 100_000} {
 		var l limiter
@@ -57,7 +57,7 @@ func TestLimiterHoldsUntilTheLatestTime(t *testing.T) {
 	assert.True(t, l.next(later).IsZero())
 }
 
-// After a pause, at most catchUp calls may begin at once.
+// After a pause, the calls of at most the duration catchUp may begin at once.
 func TestLimiterCatchesUpLittle(t *testing.T) {
 	var l limiter
 	l.setRate(1000)

@@ -14,17 +14,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A note is the data for the next attempt at a call. The journal stores it.
+// A note contains data for the next attempt at a call. The journal stores it with the entry.
 type note struct {
-	skipped int           // attempts of its entry in which the call was not attempted or was canceled
+	skipped int           // number of the entry's attempts without a completed attempt at this call
 	failing time.Time     // with ordered delivery: time of the first failure in seconds, or zero
 	due     time.Time     // with ordered delivery: earliest time of the next attempt in milliseconds; zero is now
-	wait    time.Duration // delay between storing the note and due
+	wait    time.Duration // delay from storing the note until due
 	refused refusals
 }
 
 // String formats the note: the number of skipped attempts unless it is 0, the times in base 36
-// after @ and ~, a colon if there is any of these, and the refusals.
+// after @ and ~, a colon if any of these is present, and the refusals.
 func (n note) String() string {
 	if n.skipped == 0 && n.failing.IsZero() && n.due.IsZero() {
 		return string(n.refused)
@@ -39,7 +39,7 @@ func (n note) String() string {
 	return text + ":" + string(n.refused)
 }
 
-// failedSince returns the time of the first failure, or now.
+// failedSince returns the time of the first failure, or now if there was none.
 func (n note) failedSince(now time.Time) time.Time {
 	if n.failing.IsZero() {
 		return now
@@ -50,8 +50,8 @@ func (n note) failedSince(now time.Time) time.Time {
 // clockStep is the largest backward step of the clock that is tolerated.
 const clockStep = 10 * time.Second
 
-// left returns the remaining delay of the call. It is 0 if the clock has stepped back since
-// the note was stored.
+// left returns the remaining delay of the call. It is 0 if the clock was set back after the
+// note was stored.
 func (n note) left(now time.Time) time.Duration {
 	left := n.due.Sub(now)
 	if n.due.IsZero() || left > n.wait+clockStep {
@@ -60,7 +60,7 @@ func (n note) left(now time.Time) time.Duration {
 	return max(left, 0)
 }
 
-// skippedOnce returns the note after an attempt of the entry without this call.
+// skippedOnce returns the note after an attempt of the entry that does not include this call.
 func (n note) skippedOnce() note {
 	n.skipped++
 	return n
@@ -83,7 +83,7 @@ func parseNote(text string) (n note) {
 	skipped, due, found := strings.Cut(skipped, "~")
 	if found {
 		due, wait, _ := strings.Cut(due, "+")
-		milliseconds, _ := strconv.ParseInt(due, 36, 64) // String wrote valid numbers
+		milliseconds, _ := strconv.ParseInt(due, 36, 64) // String writes only valid numbers
 		n.due = time.UnixMilli(milliseconds)
 		milliseconds, _ = strconv.ParseInt(wait, 36, 64)
 		n.wait = time.Duration(milliseconds) * time.Millisecond
@@ -99,7 +99,7 @@ func parseNote(text string) (n note) {
 }
 
 // refusals identifies the webhooks that refused a call permanently while others may still
-// accept it. They do not get it again, unless their settings change.
+// accept it. Such a webhook does not receive the call again unless the webhook's settings change.
 type refusals string
 
 // others returns the webhooks that have not refused the call.
@@ -116,7 +116,7 @@ func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 	return others
 }
 
-// with adds webhooks that refused the call, and removes deleted webhooks.
+// with adds webhooks that refused the call, and removes webhooks that no longer exist.
 func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
 	var ids []string
 	for _, w := range d.Webhooks {
@@ -134,8 +134,8 @@ func (r refusals) have(d *tracking.Destination, w webhook.Endpoint) bool {
 	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
 }
 
-// webhookID identifies a webhook with all settings that can affect its response. After a
-// change, a webhook that refused a call gets it again.
+// webhookID identifies a webhook by all settings that can affect its response. After a change
+// of these settings, the webhook receives the calls that it refused again.
 func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 	h := sha256.New()
 	for _, text := range []string{d.SharedSecret, d.PreviousSecret, string(d.Signature), string(d.AliasFields), w.URL} {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// order switches to the current ordering settings and reader. To change the ordering, it waits
-// until all entries have ended. To begin ordered delivery, it waits until no other process
+// order switches to the current ordering settings and reader. Before a change, it waits
+// until all entries have ended. Before ordered delivery begins, it waits until no other process
 // delivers, and then loads the waiting calls from the journal.
 func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	to := w.Destination().Ordering
@@ -43,8 +43,8 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	return nil
 }
 
-// endOrder ends the ordering, if any, when all entries have ended. It takes as long as the
-// calls in flight, because later calls do not begin.
+// endOrder waits until all entries have ended, and ends the ordering, if any. It waits only for
+// the calls in flight, because no other calls begin.
 func (w *Worker) endOrder() {
 	if w.ordering != nil {
 		w.ordering.admitting.end()
@@ -92,7 +92,7 @@ type orderedEntry struct {
 	deadline time.Time
 }
 
-// deliverInOrder is like deliver, for ordered delivery.
+// deliverInOrder delivers the calls of an entry in order.
 func (w *Worker) deliverInOrder(lease journal.Lease, e *queuedEntry, o *ordering) {
 	oe := &orderedEntry{Worker: w, queuedEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
@@ -175,7 +175,7 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 	return err == nil
 }
 
-// postpone schedules a call at due, or at the end of its window if that is earlier.
+// postpone schedules a call at due, or at the end of its retry window if that is earlier.
 func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	now := time.Now()
 	last := oe.entry.Since.Add(webhook.Window)
@@ -192,9 +192,11 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	j.delivery.due = due
 }
 
-// retryOrGiveUp schedules the next attempt at a failed call, or fails it permanently. After a
-// connection failure, the delay is at most one second: the breaker limits the attempts at an
-// unreachable destination, and only first calls of users can probe it.
+// retryOrGiveUp schedules the next attempt at a failed call, or fails the call permanently. After
+// a connection failure, the delay is at most one second: the breaker limits the attempts at an
+// unreachable destination, and only the first call of each user can probe it. When the
+// destination recovers, the delays start at one second again, because the attempts during the
+// outage did not fail because of the call.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
 	window := oe.entry.Since
@@ -203,8 +205,10 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 		window = end
 	}
 	attempt := j.attempt
-	if d.missed {
+	if worked, ok := oe.gate.worksFor(); d.missed {
 		attempt = 1
+	} else if ok {
+		attempt = min(attempt, sender.AttemptsIn(worked))
 	}
 	next, inTime := sender.Next(now, window, attempt, d.retryAfter, oe.Jitter())
 	switch {
@@ -217,11 +221,11 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	}
 }
 
-// end stores the result of the entry after the results of its predecessors.
+// end stores the result of the entry, after its predecessors have stored their results.
 func (oe *orderedEntry) end() {
 	if !oe.ordering.queues.waitForPredecessors(oe.queuedEntry) {
 		oe.settle(true)
-		oe.lease.Return() // delivered calls are repeated together with their predecessors
+		oe.lease.Return() // delivered calls are delivered again after the calls of the predecessors
 		oe.ordering.queues.finish(oe.queuedEntry, &oe.entry, nil)
 		return
 	}

@@ -44,10 +44,10 @@ func (m *joinedMap) Save(_ context.Context, pair [2]event.Key) error {
 }
 
 // An orderModel appends random calls and checks that the calls of each user arrive in order. Its
-// mutex guards the state of the receiver.
+// mutex guards the state of the simulated receiver.
 type orderModel struct {
 	t       *testing.T
-	random  *rand.Rand // for the operations; the receiver uses fates
+	random  *rand.Rand // random source of the operations; the receiver uses fates
 	journal journal.Journal
 	joined  *joinedMap
 	d       tracking.Destination
@@ -57,7 +57,7 @@ type orderModel struct {
 
 	calls  int
 	bad    int               // number of quarantined calls
-	users  map[string]string // queue of each ID
+	users  map[string]string // name of each ID's queue
 	byLine map[string][]int  // calls of each queue
 
 	mu       sync.Mutex
@@ -72,10 +72,10 @@ type orderModel struct {
 	problem  string
 }
 
-// A modelProcess is a process that can crash: then results are no longer stored.
+// A modelProcess is a process that can crash. After a crash, it stores no results.
 type modelProcess struct {
 	journal.Reader
-	mu     sync.Mutex // guards killed; held while a result is stored
+	mu     sync.Mutex // guards killed; locked while a result is stored
 	killed bool
 }
 
@@ -123,7 +123,7 @@ func (m *orderModel) note(format string, args ...any) {
 	}
 }
 
-// start starts a worker, like another process.
+// start starts a worker in a new process.
 func (m *orderModel) start() {
 	reader, err := m.journal.Attach(m.t.Context(), "d", nil)
 	require.NoError(m.t, err)
@@ -161,7 +161,7 @@ func (m *orderModel) observe(e event.Event) {
 	m.done[n] = true
 }
 
-// send is the receiver.
+// send simulates the receiver.
 func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt {
 	n, _ := strconv.Atoi(r.MessageID)
 	first := r.Endpoint.URL == m.d.Webhooks[0].URL
@@ -169,7 +169,8 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	if first {
 		m.arrived(n)
 	}
-	// 7 of 10 calls are accepted, some with a delay. Permanent failures fail at all webhooks.
+	// The receiver accepts 7 of 10 calls, some with a delay. A permanent failure happens at all
+	// webhooks.
 	fate, delay := m.fates.IntN(20), time.Duration(m.fates.IntN(300))*time.Millisecond
 	if m.fates.IntN(30) == 0 {
 		delay = 10 * time.Second
@@ -207,12 +208,12 @@ func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt
 	return a
 }
 
-// arrived checks that it is a call's turn. The lock is held.
+// arrived checks that a call arrives in order. The lock is held.
 func (m *orderModel) arrived(n int) {
 	m.note("got %d", n)
 	for _, x := range m.before[strconv.Itoa(n)] {
 		if m.isGivenUp(x) {
-			m.done[x] = true // its end is observed later
+			m.done[x] = true // the observer is notified later
 		}
 		if (!m.done[x] || m.inFlight[x]) && m.problem == "" {
 			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.inFlight[x])
@@ -223,14 +224,14 @@ func (m *orderModel) arrived(n int) {
 	}
 	m.inFlight[n] = true
 	for _, y := range m.behind[n] {
-		delete(m.done, y) // after a repetition, later calls are repeated as well
+		delete(m.done, y) // later calls are repeated as well
 	}
 }
 
-// isGivenUp reports whether a call must have failed by now. The lock is held.
+// isGivenUp reports whether a call must have failed permanently by now. The lock is held.
 func (m *orderModel) isGivenUp(n int) bool {
 	since := m.failed[n]
-	return m.d.GiveUpAfter > 0 && !since.IsZero() && time.Since(since) >= m.d.GiveUpAfter-time.Second // stored in seconds
+	return m.d.GiveUpAfter > 0 && !since.IsZero() && time.Since(since) >= m.d.GiveUpAfter-time.Second // the time is stored in seconds
 }
 
 // append appends a batch of calls.
@@ -288,7 +289,7 @@ func (m *orderModel) queueOf(user string) string {
 	return user
 }
 
-// kill ends the worker. No further results are stored.
+// kill simulates a crash: the worker stores no further results.
 func (m *orderModel) kill() {
 	m.process.mu.Lock()
 	m.process.killed = true
@@ -308,7 +309,7 @@ func (m *orderModel) pause(paused bool) {
 	m.worker.Update(d, nil)
 }
 
-// changeOrder makes an insignificant change of the ordering.
+// changeOrder changes an ordering setting that does not affect the order of this test's calls.
 func (m *orderModel) changeOrder() {
 	m.mu.Lock()
 	m.note("another order")
@@ -331,7 +332,7 @@ func (m *orderModel) pending() int64 {
 	return ledgers[0].Pending
 }
 
-// run does random steps, and then waits until all calls have ended.
+// run executes random steps, and then waits until all calls have ended.
 func (m *orderModel) run(steps int) {
 	for range steps {
 		switch m.random.IntN(20) {
@@ -388,10 +389,10 @@ func (m *orderModel) run(steps int) {
 	}
 }
 
-// TestOrderModel delivers the calls of a few users to a destination that fails, hangs, requests
-// pauses, has a rate limit, is paused, changes its ordering, and whose process stops or crashes.
-// Calls must arrive in order, except filtered and quarantined ones. ORDER_SEEDS is the number of
-// runs, see the Makefile.
+// TestOrderModel delivers the calls of a few users to a destination. The destination fails, hangs,
+// requests pauses, has a rate limit, is paused and changes its ordering, and its process stops or
+// crashes. Calls must arrive in order, except filtered and quarantined calls. ORDER_SEEDS is the
+// number of runs; see the Makefile.
 func TestOrderModel(t *testing.T) {
 	seeds := 8
 	if text := os.Getenv("ORDER_SEEDS"); text != "" {

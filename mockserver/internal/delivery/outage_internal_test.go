@@ -52,7 +52,7 @@ func (l *countingLease) Finish(ctx context.Context, r journal.Result) error {
 }
 
 // TestLeasesAfterAnOutage checks that the number of leases per call does not depend on the number
-// of waiting calls, and that there is one retry per failed attempt.
+// of waiting calls, and that each failed attempt causes one retry.
 func TestLeasesAfterAnOutage(t *testing.T) {
 	for _, users := range []int{5, 200} {
 		t.Run(fmt.Sprint(users), func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestLeasesAfterAnOutage(t *testing.T) {
 	}
 }
 
-// leasesPerCall makes a destination fail for a while, and then accept all entries, which have ten
-// calls each.
+// leasesPerCall makes a destination fail for a while and then accept all calls, and counts the
+// leases per call. Each entry has ten calls.
 func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := journal.NewMemory(0)
@@ -192,8 +192,8 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 	})
 }
 
-// TestProbesWithFewUsers checks that an unreachable destination is probed once per second even with
-// few waiting users, and that all calls follow when it recovers.
+// TestProbesWithFewUsers checks that an unreachable destination is probed once per second even if
+// few users have waiting calls, and that all calls are delivered when it recovers.
 func TestProbesWithFewUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool

@@ -13,13 +13,13 @@ import (
 // continue after another webhook has accepted the call.
 const maxTrailing = 1024
 
-// requests contains the requests of one destination in flight.
+// requests contains the requests in flight to one destination.
 type requests struct {
-	parent scope           // cancels all of them
-	held   context.Context // ends when another process may deliver; may be nil
+	parent scope           // canceling it cancels all requests
+	held   context.Context // canceled when another process may deliver; may be nil
 
-	concurrent sync.WaitGroup // requests of calls with several webhooks
-	trailing   atomic.Int64   // of these, requests whose calls have ended
+	concurrent sync.WaitGroup // requests of calls that have several webhooks
+	trailing   atomic.Int64   // number of trailing requests
 }
 
 // A scope is a context with its cancel function.
@@ -33,8 +33,8 @@ func newScope(parent context.Context) scope {
 	return scope{ctx, cancel}
 }
 
-// leave reports whether the requests without a response may continue as trailing requests, and
-// counts them until they end.
+// leave reports whether the remaining requests of a call may continue as trailing requests. If
+// so, it counts them until they end.
 func (rs *requests) leave(answers <-chan answer, left int) bool {
 	if rs.trailing.Add(int64(left)) > maxTrailing {
 		rs.trailing.Add(-int64(left))
@@ -60,13 +60,13 @@ type answer struct {
 // context returns the context of a request.
 func (rs *requests) context(of Info) context.Context {
 	if rs.held != nil && rs.held.Err() != nil {
-		rs.parent.end() // its AfterFunc may be delayed if the process was suspended
+		rs.parent.end() // context.AfterFunc may run late if the process was suspended
 	}
 	return context.WithValue(rs.parent, deliveryKey{}, of)
 }
 
-// An Info describes a request to a webhook: its destination, and the call's source. Trace is
-// the trace context of the request that contained the call, or nil.
+// An Info describes a request to a webhook: the destination, and the source of the call. Trace
+// is the trace context of the request that contained the call, or nil.
 type Info struct {
 	Destination, Source string
 	Trace               *tracecontext.Context
@@ -75,8 +75,8 @@ type Info struct {
 // deliveryKey is the context key of Info.
 type deliveryKey struct{}
 
-// FromContext returns the Info of a request to a webhook, for an http.RoundTripper set by
-// engine.Config.WrapTransport. ok is false for other contexts.
+// FromContext returns the Info in the context of a request to a webhook. An http.RoundTripper that
+// engine.Config.WrapTransport adds can call it. ok is false for other contexts.
 func FromContext(ctx context.Context) (info Info, ok bool) {
 	info, ok = ctx.Value(deliveryKey{}).(Info)
 	return info, ok

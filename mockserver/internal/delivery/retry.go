@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lastAttemptGrace is how late the last attempt, at the end of the window, may be made.
+	// lastAttemptGrace is how long after the end of the window the last attempt may be made.
 	lastAttemptGrace = time.Minute
 	// finishTimeout is how long a drained worker waits for the journal to store a result. A
 	// running worker waits without a limit: a journal with a full disk blocks until there is
@@ -20,8 +20,8 @@ const (
 	finishTimeout = 5 * time.Second
 )
 
-// deliver delivers the calls of an entry or schedules their retries. If the worker is not
-// running, it starts no requests.
+// deliver delivers the calls of an entry or schedules their retries. It starts no requests if the
+// worker is not running.
 func (w *Worker) deliver(lease journal.Lease) {
 	admitting := w.admission()
 	e := lease.Entry()
@@ -46,7 +46,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 	}
 }
 
-// admission returns a context that ends when no more calls may begin.
+// admission returns a context that is canceled when no more calls may begin.
 func (w *Worker) admission() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 // result returns the result of an entry for the journal. ok is false if no call was attempted.
 // Temporary failures are retried until the window of the entry ends.
 func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.Result, ok bool) {
-	interrupted, attempt := 0, 0 // attempt is the highest failed attempt
+	interrupted, attempt := 0, 0 // attempt is the highest number of a failed attempt
 	var retryAfter time.Duration
 	for i := range jobs {
 		d := &jobs[i].delivery
@@ -122,10 +122,10 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	return r, true
 }
 
-// resultInOrder is like result, for ordered delivery: pending calls are parked until the
-// queues resume their entry, and their notes have the due times. The result is stored even if
-// no call was attempted, because later calls may be stored as waiting, and a new process must
-// find both.
+// resultInOrder is like result, for ordered delivery: the journal parks pending calls until the
+// queues resume their entry, and their notes contain the due times. The result must be stored
+// even if no call was attempted: later calls may already be stored as waiting, and a new process
+// must find both the earlier and the later calls.
 func resultInOrder(jobs []job) (r journal.Result) {
 	r.Outcomes, r.Parked = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
@@ -146,7 +146,7 @@ func resultInOrder(jobs []job) (r journal.Result) {
 }
 
 // keptOf reports for each call whether it is filtered but kept for replay. It returns nil if
-// none is.
+// there are no such calls.
 func keptOf(jobs []job) (kept []bool) {
 	for i := range jobs {
 		if !jobs[i].delivery.kept {
@@ -160,15 +160,15 @@ func keptOf(jobs []job) (kept []bool) {
 	return kept
 }
 
-// untilDrained returns a context that ends finishTimeout after the worker is drained, or after
-// now if it is drained already.
+// untilDrained returns a context that is canceled finishTimeout after the worker is drained. If
+// the worker is already drained, the timeout starts now.
 func (w *Worker) untilDrained() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	unlink := context.AfterFunc(w.leasing, func() { time.AfterFunc(finishTimeout, cancel) })
 	return ctx, func() { unlink(); cancel() }
 }
 
-// logFailures logs permanent failures, and that the destination fails.
+// logFailures logs calls that failed permanently, and failures of the destination.
 func (w *Worker) logFailures(jobs []job, now time.Time) {
 	failed, cause := 0, ""
 	for i := range jobs {

@@ -12,14 +12,14 @@ import (
 const statusEvery = time.Minute
 
 // A statusLog logs status changes of a destination. If the status changes often, it logs only
-// failures that last.
+// failures that continue.
 type statusLog struct {
 	log         *slog.Logger
 	destination string
 
-	givenUp, failed, held logthrottle.Throttle
-	cause                 atomic.Pointer[string] // of a failure that is not logged yet, or nil
-	down                  atomic.Bool            // the last line reported a failure
+	givenUp, failed, paused logthrottle.Throttle
+	cause                   atomic.Pointer[string] // cause of a failure that is not logged yet, or nil
+	down                    atomic.Bool            // the last message reported a failure
 }
 
 // changed logs a new state of the breaker with the cause of a failure.
@@ -38,7 +38,7 @@ func (s *statusLog) changed(is breakerState, cause string) {
 	s.down.Store(is != working)
 }
 
-// flush logs a pending failure, at most once per statusEvery.
+// flush logs a failure that is not logged yet, at most once per statusEvery.
 func (s *statusLog) flush(now time.Time) {
 	cause := s.cause.Load()
 	if cause == nil {
@@ -57,9 +57,9 @@ func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	}
 }
 
-// asked logs a pause that the receiver requested.
-func (s *statusLog) asked(now time.Time, wait time.Duration, cause string) {
-	if ok, _ := s.held.Allow(now, statusEvery, 1); ok {
+// pauseRequested logs a pause that the receiver requested.
+func (s *statusLog) pauseRequested(now time.Time, wait time.Duration, cause string) {
+	if ok, _ := s.paused.Allow(now, statusEvery, 1); ok {
 		s.log.Warn("destination requested a pause with Retry-After: its calls wait", "destination", s.destination, "for", wait, "error", cause)
 	}
 }

@@ -14,13 +14,16 @@ import (
 )
 
 const (
-	// stayLeased is how long an entry stays leased when all its remaining calls wait for calls
-	// that are not in flight, or have failed before.
+	// stayLeased is how long an entry stays leased while each of its remaining calls waits for
+	// a call that is not in flight or has failed before.
 	stayLeased = 250 * time.Millisecond
-	// lostAfter is how late a call must be before the journal is asked whether it still
+	// lostAfter is how late a call must be before the worker checks whether the journal still
 	// contains the call.
 	lostAfter = 10 * time.Second
-	// maxJoined bounds the IDs of merged users without pending calls.
+	// resumedAhead is the number of calls at the start of a queue whose entries are resumed. The
+	// journal reads an entry while earlier calls are in flight.
+	resumedAhead = 4
+	// maxJoined is the maximum number of IDs of merged users without pending calls.
 	maxJoined = 100_000
 )
 
@@ -34,15 +37,16 @@ const (
 // scheduled. The queues are rebuilt when a worker begins to read from the journal: each call
 // that waits for a retry is inserted by its position (journal.Reader.Waiting). Calls that were
 // never leased need no queue. The journal leases them in the order of their positions
-// (journal.Want.InOrder), so they belong to the end, or to their position if they were leased
-// by a process that died.
+// (journal.Want.InOrder), so they are inserted at the end of their queues. Calls that a crashed
+// process had leased are inserted by their positions.
 //
 // While a call waits for earlier calls, its entry stays in memory as long as another call of
 // the entry is in flight or may soon be. Otherwise the entry ends, and the journal parks it
-// until the queues resume it (journal.Reader.Resume). They do so when one of its calls becomes
-// the first of its queue, or when a first call is scheduled. So the number of active entries
-// is bounded, however long a queue is, and an entry is leased at most once more for each of
-// its calls and each failed attempt. A queued call takes 32 bytes, a user about 200.
+// until the queues resume it (journal.Reader.Resume): when a first call is scheduled, or when
+// one of its calls is among the first resumedAhead calls of its queue and no call before it has
+// failed. So the number of active entries is bounded, however long a queue is, and an entry is
+// leased at most once more for each of its calls and for each failed attempt at one of the calls
+// before it. A queued call takes 32 bytes, a user about 200.
 //
 // # States of a call in its queue
 //
@@ -60,23 +64,24 @@ const (
 //
 // # Repetition after a crash
 //
-// The end of an entry is stored when all its calls have ended. A call that ended before its
-// entry did is repeated after a crash. The end of an entry is stored only after the ends of
-// its predecessors, the entries with an earlier call of the same user, whether that call ended
-// or was postponed. Therefore a call is repeated only together with all later calls of its
-// queue, in order: call n is followed by call n+1, or by one of the calls 1 to n and all calls
-// after it. An entry that only postpones a call again does not wait for its predecessors.
+// The end of an entry is stored when all its calls have ended. After a crash, calls that ended
+// before their entry did are delivered again. The predecessors of an entry are the entries with
+// an earlier call of the same user, even if that call was postponed. The end of an entry is
+// stored only after the ends of its predecessors. Therefore a call is repeated only together
+// with all later calls of its queue, in order: call n is followed by call n+1, or by one of the
+// calls 1 to n and all calls after it. An entry that only postpones a call again does not wait
+// for its predecessors.
 //
 // Methods are safe for concurrent use.
 type userQueues struct {
 	journal  parkedEntries
-	overtake bool      // failed calls are not queued
-	began    time.Time // reference for due; not affected by clock changes
+	overtake bool      // failed calls leave their queue
+	began    time.Time // origin of queuedCall.due; not affected by clock changes
 
 	mu      sync.Mutex // guards the fields below and all queues
 	byUser  map[event.Key]*userQueue
 	joined  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
-	timers  map[uint64]*time.Timer // to resume entries, by position of the scheduled call
+	timers  map[uint64]*time.Timer // timers that resume entries, by position of the scheduled call
 	sweeper *time.Timer
 	stopped bool
 }
@@ -91,7 +96,7 @@ type parkedEntries interface {
 type userQueue struct {
 	users   []event.Key              // the user's IDs; several after alias calls
 	calls   []queuedCall             // sorted by position
-	waiting map[uint64]chan struct{} // of calls that wait for earlier ones, by position; closed to make them check again
+	waiting map[uint64]chan struct{} // channels of calls that wait for earlier calls, by position; closed to make the call check again
 }
 
 // A queuedCall is a call in a userQueue.
@@ -100,9 +105,9 @@ type queuedCall struct {
 	due      int64        // earliest time of the attempt in nanoseconds since userQueues.began; 0 is now
 	entry    *queuedEntry // the active entry of the call; nil while the call waits
 	ended    bool
-	waits    bool // its entry has postponed it
-	failing  bool // it has failed before
-	resumed  bool // its entry has been or will be resumed
+	waits    bool // the active entry has postponed the call
+	failing  bool // the call has failed before
+	resumed  bool // the call's entry has been or will be resumed
 }
 
 // A queuedEntry is a leased entry with calls in queues.
@@ -110,20 +115,20 @@ type queuedEntry struct {
 	settled  chan struct{} // closed when its end is stored in order, or will not be stored
 	returned bool          // its end is not stored; set before settled is closed
 	once     sync.Once     // guards settled and returned
-	first    bool          // the first lease: after a crash, the queues would not contain its calls
-	released chan struct{} // closed to postpone its waiting calls
+	first    bool          // leased for the first time: after a crash, the queues would not contain its calls
+	released chan struct{} // closed to postpone the waiting calls of the entry
 
-	// Guarded by userQueues.mu.
+	// The fields below are guarded by userQueues.mu.
 
 	predecessors []*queuedEntry            // entries whose ends must be stored first
-	open         int                       // users with calls that have not ended or been postponed; set before any call waits
-	blocked      map[uint64]*tracking.Call // calls that wait for calls that are not active or have failed before, by position
-	timer        *time.Timer               // releases the entry; set while all open users are blocked
+	open         int                       // number of users with calls that have not ended or been postponed; set before any call waits
+	blocked      map[uint64]*tracking.Call // waiting calls, by position, with a blocking call before them (see isBlocking)
+	timer        *time.Timer               // releases the entry; set while calls of all open users are blocked
 	isReleased   bool
 }
 
 // settle reports that the end of the entry is stored in order, or that the entry was returned.
-// Only the first call has an effect.
+// Only the first call of settle has an effect.
 func (e *queuedEntry) settle(returned bool) {
 	e.once.Do(func() {
 		e.returned = returned
@@ -135,7 +140,8 @@ func newUserQueues(journal parkedEntries, overtake bool) *userQueues {
 	return &userQueues{journal: journal, overtake: overtake, began: time.Now(), byUser: map[event.Key]*userQueue{}, timers: map[uint64]*time.Timer{}}
 }
 
-// start resumes the entries of the first call of each queue. All waiting entries were added.
+// start resumes the entries of the first call of each queue. The caller must have added all
+// waiting entries.
 func (ls *userQueues) start() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -175,7 +181,7 @@ func (ls *userQueues) retryNow() {
 // now returns the current time in nanoseconds since began.
 func (ls *userQueues) now() int64 { return int64(time.Since(ls.began)) }
 
-// in returns the due time of a call after a delay.
+// in returns the due time of a call that is scheduled after a delay.
 func (ls *userQueues) in(wait time.Duration) int64 {
 	if wait <= 0 {
 		return 0
@@ -198,19 +204,40 @@ func (ls *userQueues) resume(position uint64, due int64) {
 	})
 }
 
-// resumeFirst resumes the entry of a queue's first call that has not ended, if the call
-// waits. The lock is held.
+// resumeFirst finds the first call in a queue that has not ended. If the call waits, resumeFirst
+// resumes its entry. Unless the call has failed before, resumeFirst also resumes the entries of
+// the next calls. The lock is held.
 func (ls *userQueues) resumeFirst(l *userQueue) {
-	if first := l.first(); first != nil && first.entry == nil && !first.resumed {
-		first.resumed = true
-		ls.resume(first.position, first.due)
+	at := l.firstAt()
+	for i := at; i < min(at+resumedAhead, len(l.calls)); i++ {
+		c := &l.calls[i]
+		if i > at && c.due > ls.now() {
+			return
+		}
+		if c.entry == nil && !c.resumed && !c.ended {
+			c.resumed = true
+			ls.resume(c.position, c.due)
+		}
+		if c.failing || c.waits {
+			return
+		}
 	}
+}
+
+// firstAt returns the index of the first call that has not ended, or the number of calls.
+func (l *userQueue) firstAt() int {
+	for i := range l.calls {
+		if !l.calls[i].ended {
+			return i
+		}
+	}
+	return len(l.calls)
 }
 
 // first returns the first call that has not ended, or nil.
 func (l *userQueue) first() *queuedCall {
-	at := slices.IndexFunc(l.calls, func(c queuedCall) bool { return !c.ended })
-	if at < 0 {
+	at := l.firstAt()
+	if at == len(l.calls) {
 		return nil
 	}
 	return &l.calls[at]
@@ -359,7 +386,7 @@ func (ls *userQueues) join(a, b *userQueue) *userQueue {
 }
 
 // forget splits the oldest merged queues without calls while there are more than maxJoined
-// IDs. It keeps the queue except.
+// IDs. It does not split the queue but.
 func (ls *userQueues) forget(but *userQueue) {
 	for excess := len(ls.joined) - maxJoined; excess > 0; excess-- {
 		user := ls.joined[0]
@@ -378,7 +405,8 @@ func (ls *userQueues) forget(but *userQueue) {
 	}
 }
 
-// find returns the index of the call at a position, or the index to insert it at.
+// find returns the index of the call at a position. If there is no such call, at is the index
+// at which to insert it.
 func (l *userQueue) find(position uint64) (at int, found bool) {
 	n := len(l.calls)
 	if n == 0 || l.calls[n-1].position < position {
@@ -388,10 +416,10 @@ func (l *userQueue) find(position uint64) (at int, found bool) {
 	return at, l.calls[at].position == position
 }
 
-// wake notifies the waiting calls whose situation has changed with the call at a position. All
-// wait for the first call that has not ended. If that is another call now and it is active, it
-// may be its own turn, and the others continue to wait: thousands may wait, and each check
-// visits all earlier calls. If its entry waits, wake resumes it. The lock is held.
+// wake is called when the call at position changed has changed. All waiting calls wait for the
+// first call that has not ended. If that is a later call now and it is active, wake notifies
+// only this call: thousands may wait, and each check visits all earlier calls. Otherwise wake
+// notifies all. If the entry of the first call is parked, wake resumes it. The lock is held.
 func (ls *userQueues) wake(l *userQueue, changed uint64) {
 	first := l.first()
 	if first == nil || first.position < changed {
@@ -406,8 +434,8 @@ func (ls *userQueues) wake(l *userQueue, changed uint64) {
 	}
 }
 
-// isBlocking reports whether later calls may have to wait long: the call is not active, or
-// has failed before.
+// isBlocking reports whether later calls may have to wait long, because this call is not active
+// or has failed before.
 func (c *queuedCall) isBlocking() bool { return c.entry == nil || c.waits || c.failing }
 
 func (l *userQueue) wakeAll() {
@@ -417,8 +445,8 @@ func (l *userQueue) wakeAll() {
 	l.waiting = nil
 }
 
-// at returns the queue of a call, or nil, and the index of the call. If the call is not found,
-// it is the index to insert it at. The lock is held.
+// at returns the queue of a call, or nil, and the index of the call in the queue. If the queue
+// does not contain the call, at is the index at which to insert it. The lock is held.
 func (ls *userQueues) at(c *tracking.Call, position uint64) (l *userQueue, at int, found bool) {
 	user := userOf(c)
 	if user == "" {
@@ -446,22 +474,22 @@ func (l *userQueue) removeAt(at int) {
 	delete(l.waiting, l.calls[at].position)
 	if at == 0 {
 		l.calls[0] = queuedCall{}
-		l.calls = l.calls[1:] // without moving a long queue
+		l.calls = l.calls[1:] // avoids moving the calls of a long queue
 		return
 	}
 	l.calls = slices.Delete(l.calls, at, at+1)
 }
 
-// drop deletes an empty queue, unless it is a merged one. The lock is held.
+// drop deletes an empty queue, unless it is merged. The lock is held.
 func (ls *userQueues) drop(l *userQueue) {
 	if len(l.calls) == 0 && len(l.users) == 1 {
 		delete(ls.byUser, l.users[0])
 	}
 }
 
-// awaitTurn waits until a call may be attempted; n is the note of the call. ok is false if the
-// call must wait in the journal until due. If due is zero, it must wait until earlier calls
-// have ended or until calls are admitted again.
+// awaitTurn waits until a call may be attempted. n is the note of the call. If ok is false, the
+// call must wait in the journal: until due or, if due is zero, until earlier calls have ended
+// or calls are admitted again.
 func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, ok bool) {
 	for {
 		due, wait := ls.check(e, c, position, n)
@@ -482,9 +510,9 @@ func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking
 }
 
 // check reports whether a call may be attempted: then due is zero and wait is nil. Otherwise it
-// returns the call's due time if that is in the future, or a channel that is closed when the
-// caller must check again. n contains the due time of a call without a queue. The entry of such a
-// call is resumed as soon as any of its calls is due.
+// returns either the call's due time, if that is in the future, or a channel that is closed when
+// the caller must check again. n contains the due time of a call without a queue, because its
+// entry is resumed as soon as any of its calls is due.
 func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -524,16 +552,16 @@ func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 	return due, nil
 }
 
-// blocks reports whether an entry's calls behind this call may have to wait long.
+// blocks reports whether calls of entry e behind this call may have to wait long.
 func (c *queuedCall) blocks(e *queuedEntry) bool { return c.isBlocking() && (c.entry != e || c.waits) }
 
-// updateTimer schedules the release of an entry when its last open user is blocked, and
-// cancels it otherwise. The lock is held.
+// updateTimer schedules the release of an entry when calls of all its open users are blocked,
+// and cancels it otherwise. The lock is held.
 func (ls *userQueues) updateTimer(e *queuedEntry) {
-	switch held := e.open > 0 && len(e.blocked) == e.open; {
-	case held && e.timer == nil:
+	switch allBlocked := e.open > 0 && len(e.blocked) == e.open; {
+	case allBlocked && e.timer == nil:
 		e.timer = time.AfterFunc(stayLeased, func() { ls.release(e) })
-	case !held && e.timer != nil:
+	case !allBlocked && e.timer != nil:
 		e.timer.Stop()
 		e.timer = nil
 	}
@@ -545,7 +573,7 @@ func (ls *userQueues) release(e *queuedEntry) {
 	defer ls.mu.Unlock()
 	for position, c := range e.blocked {
 		if l, _, found := ls.at(c, position); !found || !l.first().blocks(e) {
-			delete(e.blocked, position) // wake notifies it
+			delete(e.blocked, position) // no longer blocked: wake notifies the call
 		}
 	}
 	if len(e.blocked) < e.open {
@@ -556,7 +584,7 @@ func (ls *userQueues) release(e *queuedEntry) {
 	}
 }
 
-// endUser reports that all calls of one user of an entry have ended or been postponed.
+// endUser records that all calls of one user of an entry have ended or been postponed.
 func (ls *userQueues) endUser(e *queuedEntry) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -579,23 +607,24 @@ func (ls *userQueues) addPredecessors(e *queuedEntry, c *tracking.Call, position
 	}
 }
 
-// addPredecessor makes the end of e be stored after the end of other. The lock is held.
+// addPredecessor ensures that the end of e is stored after the end of other. The lock is held.
 func (e *queuedEntry) addPredecessor(other *queuedEntry) {
 	if other != e && (len(e.predecessors) == 0 || e.predecessors[len(e.predecessors)-1] != other) {
 		e.predecessors = append(e.predecessors, other)
 	}
 }
 
-// earliest is how long before its due time a call may be attempted. It allows for the
-// precision of clocks.
+// earliest is how long before its due time a call may be attempted, because clocks are not
+// precise.
 const earliest = 50 * time.Millisecond
 
-// end ends a call. The next call of its queue may be attempted.
+// end records the end of a call. The next call of its queue may be attempted.
 func (ls *userQueues) end(c *tracking.Call, position uint64) {
 	ls.change(c, position, func(call *queuedCall) { call.ended = true })
 }
 
-// postpone makes a call and the calls behind it wait until due; zero is now.
+// postpone schedules a call, and therefore the calls behind it, at due. The zero time means
+// now.
 func (ls *userQueues) postpone(c *tracking.Call, position uint64, due time.Time) {
 	ls.change(c, position, func(call *queuedCall) { call.waits, call.due = true, ls.in(time.Until(due)) })
 }
@@ -609,15 +638,15 @@ func (ls *userQueues) change(c *tracking.Call, position uint64, change func(*que
 	}
 }
 
-// dequeue removes a call from its queue. Later calls overtake it.
+// dequeue removes a call from its queue, so that later calls can overtake it.
 func (ls *userQueues) dequeue(c *tracking.Call, position uint64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.remove(c, position)
 }
 
-// waitForPredecessors waits until the predecessors of e are settled, and reports whether all
-// their ends are stored.
+// waitForPredecessors waits until the predecessors of e are settled, and reports whether the
+// ends of all predecessors are stored.
 func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
 	ls.mu.Lock()
 	before := e.predecessors
@@ -630,9 +659,9 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
 	return placed
 }
 
-// finish ends an entry. If its end is stored, with outcomes, ended calls leave their queues.
-// All other calls wait. The entry is resumed for calls that are first in their queue or have
-// no user.
+// finish ends an entry. If the end of the entry is stored, outcomes contains the outcomes, and
+// ended calls leave their queues. All other calls wait. finish resumes the entry for calls that
+// are first in their queue or have no user.
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -661,7 +690,7 @@ func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []track
 	}
 }
 
-// stopTimer cancels the timer of a call whose entry is leased. The lock is held.
+// stopTimer cancels the timer that would resume a call's entry. The lock is held.
 func (ls *userQueues) stopTimer(position uint64) {
 	if t := ls.timers[position]; t != nil {
 		t.Stop()

@@ -25,14 +25,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestOrder checks which calls a failing call blocks. A call is written as user and number. A !
-// marks calls that always fail, and a=b is an alias call.
+// TestOrder checks which calls are blocked by a failing call. A call is written as a user and a
+// number. An exclamation mark marks a call that always fails, and a=b is an alias call.
 func TestOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		ordering tracking.Ordering
 		calls    string
 		after    time.Duration
-		want     string // calls accepted in this time, in order
+		want     string // accepted calls at this time, in order
 		failed   string // calls that failed permanently
 	}{
 		"parallel":                    {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
@@ -84,7 +84,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderSwitchedOn checks that waiting calls are queued, and replayed calls are last.
+// TestOrderSwitchedOn checks that waiting calls are queued, and that replayed calls are last.
 func TestOrderSwitchedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
@@ -122,8 +122,8 @@ func TestOrderSwitchedOn(t *testing.T) {
 	})
 }
 
-// A filtered alias call also merges two users, in the next process as well. The alias waits until
-// the pair is stored.
+// TestFilteredAliasMergesUsers checks that a filtered alias call merges two users, even for the
+// next process. The alias call waits until the pair is stored.
 func TestFilteredAliasMergesUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, nil)
@@ -149,7 +149,7 @@ func TestFilteredAliasMergesUsers(t *testing.T) {
 	})
 }
 
-// A brokenMap fails the given number of times to save.
+// A brokenMap is an AliasStore whose first saves fail.
 type brokenMap struct {
 	joinedMap
 	left int
@@ -162,8 +162,8 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 	return m.joinedMap.Save(ctx, pair)
 }
 
-// TestOrderChangedWhileCallsWait checks that a change of the ordering waits for calls in flight, but
-// not for calls behind them.
+// TestOrderChangedWhileCallsWait checks that a change of the ordering waits for calls in flight,
+// but does not wait for calls behind them.
 func TestOrderChangedWhileCallsWait(t *testing.T) {
 	for name, to := range map[string]tracking.Ordering{
 		"to none":       {},
@@ -215,8 +215,8 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 	}
 }
 
-// TestOrderSwitchedOff checks that calls behind a failing call are delivered once, when that call
-// would be retried.
+// TestOrderSwitchedOff checks that calls behind a failing call are delivered once, at the time of
+// the failing call's next attempt.
 func TestOrderSwitchedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := map[string]int{}
@@ -236,7 +236,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
 			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
 		}
-		time.Sleep(5 * time.Minute) // its last attempt was 45 s ago, and the next one is 256 s later
+		time.Sleep(5 * time.Minute) // the failing call's last attempt was 45 s ago, and its next attempt is 256 s later
 		synctest.Wait()
 		require.Empty(t, got)
 		w.Update(oneWebhook("d"), nil)
@@ -246,7 +246,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 	})
 }
 
-// A heldElsewhere is a reader of a queue that another process holds.
+// heldElsewhere is a reader of a queue that another process has locked.
 type heldElsewhere struct{ journal.Reader }
 
 func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) {
@@ -254,8 +254,9 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 	return nil, nil, ctx.Err()
 }
 
-// TestPostponedEntryEndsAfterPredecessors checks that an entry that is postponed for the first time ends after
-// all entries with earlier calls, so a new process never knows it without them.
+// TestPostponedEntryEndsAfterPredecessors checks that an entry that is postponed for the first
+// time ends after all entries with earlier calls. Otherwise a new process might find the entry
+// without the earlier ones.
 func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 	ls := newUserQueues(notParked{}, false)
 	entry := func(position uint64, attempt int) *journal.Entry {
@@ -272,11 +273,11 @@ func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 	assert.Contains(t, e.predecessors, atWork)
 }
 
-// TestWakeOnlyChangedCalls checks that only the calls whose situation has changed are woken.
+// TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
 func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
-		want    []int // indices of the woken calls, without the first
+		want    []int // indices of the notified calls, except the first call
 	}{
 		"the next one waits in the journal": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
 		"one behind others ends":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
@@ -325,20 +326,20 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 	}
 }
 
-// A notParked is a journal without parked entries, which contains all calls.
+// notParked is a journal that contains all calls and has no parked entries.
 type notParked struct{}
 
 func (notParked) Resume(uint64)     {}
 func (notParked) Keeps(uint64) bool { return true }
 
-// TestWaitForDuePredecessor checks that a call briefly waits for an earlier one that is due but not
-// leased yet, because leasing it again costs more.
+// TestWaitForDuePredecessor checks that a call waits briefly for an earlier call that is due but
+// not leased yet, because parking and resuming the later call would cost more.
 func TestWaitForDuePredecessor(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ls := newUserQueues(notParked{}, false)
-				entry := func(position uint64) *journal.Entry { // postponed once
+				entry := func(position uint64) *journal.Entry { // the entry was postponed once
 					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 				}
 				before, behind := entry(1), entry(2)
@@ -356,7 +357,8 @@ func TestWaitForDuePredecessor(t *testing.T) {
 	}
 }
 
-// A heldOnce is a reader that is held until lost ends. It counts releases.
+// A heldOnce is a reader with a lock that is lost when the context lost is canceled. It counts
+// releases of the lock.
 type heldOnce struct {
 	journal.Reader
 	lost     context.Context
@@ -367,7 +369,7 @@ func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
 	return r.lost, func() { r.released.Add(1) }, nil
 }
 
-// TestPausedWorkerReleasesDestination checks that a paused worker releases the destination.
+// TestPausedWorkerReleasesDestination checks that a paused worker releases its lock.
 func TestPausedWorkerReleasesDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -388,13 +390,13 @@ func TestPausedWorkerReleasesDestination(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 1, held.released.Load())
 		lose()
-		synctest.Wait() // it is waiting
+		synctest.Wait() // until the worker waits
 		w.Stop()
 	})
 }
 
-// TestOrderSwitchedOffWhileHeldElsewhere checks that a worker that waits for its turn switches to
-// unordered delivery.
+// TestOrderSwitchedOffWhileHeldElsewhere checks that a worker that waits for the lock of another
+// process can switch to unordered delivery.
 func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -416,7 +418,7 @@ func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
 	})
 }
 
-// A wantsOf is a reader that reports its Wants.
+// A wantsOf is a reader that records the Wants it receives.
 type wantsOf struct {
 	journal.Reader
 	wants chan<- journal.Want
@@ -427,8 +429,8 @@ func (r *wantsOf) Next(ctx context.Context, want journal.Want) (journal.Lease, e
 	return r.Reader.Next(ctx, want)
 }
 
-// TestLongQueuesDrainFastAfterOutage checks that 20,000 calls of five users take little
-// longer than their deliveries.
+// TestLongQueuesDrainFastAfterOutage checks that delivering 20,000 calls of five users takes
+// little longer than the requests.
 func TestLongQueuesDrainFastAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := journal.NewMemory(0)
@@ -465,7 +467,7 @@ func TestLongQueuesDrainFastAfterOutage(t *testing.T) {
 		up.Store(true)
 		began := time.Now()
 		<-all
-		assert.Less(t, time.Since(began), 20*time.Second) // 4,000 sequential deliveries of 1 ms
+		assert.Less(t, time.Since(began), 20*time.Second) // 4,000 sequential deliveries of 1 ms each take 4 s
 		w.Stop()
 	})
 }
@@ -501,7 +503,7 @@ func TestMergedUsersAreForgotten(t *testing.T) {
 	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
 	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
 
-	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest one that remains
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest merged user that remains
 	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
 	_, _, found := ls.at(&alias, 0)
 	assert.True(t, found, "the oldest merged pair is kept")
@@ -519,7 +521,8 @@ func TestNoteKeepsFirstFailure(t *testing.T) {
 	}
 }
 
-// TestQuarantinedInOrder checks that a quarantined call is kept for replay and blocks no other.
+// TestQuarantinedInOrder checks that a quarantined call is kept for replay and blocks no other
+// calls.
 func TestQuarantinedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -550,7 +553,7 @@ func TestQuarantinedInOrder(t *testing.T) {
 	})
 }
 
-// A slowReader needs a moment for each entry.
+// A slowReader is a reader that delays each entry.
 type slowReader struct{ journal.Reader }
 
 func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
@@ -558,9 +561,9 @@ func (r slowReader) Next(ctx context.Context, want journal.Want) (journal.Lease,
 	return r.Reader.Next(ctx, want)
 }
 
-// TestEndsInOrderAfterRestart checks that a call postponed behind another one does not overtake it in the next
-// process if the process crashed or stopped before the earlier entry ended. After a stop, no call
-// is repeated.
+// TestEndsInOrderAfterRestart checks that a call postponed behind an earlier call does not
+// overtake it after a restart, if the process crashed or stopped before the earlier entry ended.
+// After a stop, no call is delivered twice.
 func TestEndsInOrderAfterRestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		batches     string

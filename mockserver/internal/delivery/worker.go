@@ -39,11 +39,12 @@ type WorkerConfig struct {
 	Observer event.Observer
 	// Log receives messages for operators.
 	Log *slog.Logger
-	// Quarantine returns the reason to keep a call from all destinations, starting with
-	// "plan: ", or "". It may be nil.
+	// Quarantine returns the reason why a call must not be delivered to any destination, or
+	// "". The reason starts with "plan: ". Quarantine may be nil.
 	Quarantine func(c *tracking.Call) (reason string)
-	// Superseded returns the reason not to send a call that newer calls contradict, or "". It
-	// is called before each attempt and must be safe for concurrent use. It may be nil.
+	// Superseded returns the reason why a call must not be sent because newer calls contradict
+	// it, or "". It is called before each attempt and must be safe for concurrent use. It may be
+	// nil.
 	Superseded func(ctx context.Context, c *tracking.Call) (reason string)
 	// Jitter returns random numbers in [0, 1), see sender.Next. It must be safe for
 	// concurrent use.
@@ -96,7 +97,7 @@ type Worker struct {
 	queues   atomic.Pointer[userQueues] // of ordering
 	ordering *ordering                  // current ordering, or nil; used only by run
 	done     chan struct{}              // closed when run returns
-	ending   pause.InFlight             // entries whose ends may be stored but not yet observed
+	ending   pause.InFlight             // entries with a result that may be stored but not observed yet
 
 	mu        sync.Mutex // guards the fields below
 	state     workerState
@@ -174,7 +175,7 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold pauses new calls until a time, as a Retry-After of the receiver does.
+// Hold starts a pause until a time, like a Retry-After header of the receiver.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
 // sameWebhooks reports whether two destinations have the same URLs.
@@ -186,8 +187,8 @@ func sameWebhooks(a, b *tracking.Destination) bool {
 // be called again.
 func (w *Worker) Drain() { w.change(workerDraining) }
 
-// BreakOff drains the worker and cancels the requests in flight, whose calls stay pending. It
-// does not block and may be called again.
+// BreakOff drains the worker and cancels the requests in flight. Their calls stay pending. It does
+// not block and may be called again.
 func (w *Worker) BreakOff() { w.change(workerStopped) }
 
 // Stop is like BreakOff, and waits until the worker has ended.

@@ -107,16 +107,16 @@ func TestWorkerDelivers(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Stop()
 		assert.Equal(t, []Info{{Destination: "d", Source: "web"}, {Destination: "d", Source: "web"}}, infos)
-		var told []any
+		var observed []any
 		for _, e := range events.events {
 			switch e := e.(type) {
 			case tracking.Attempt:
-				told = append(told, e.Status)
+				observed = append(observed, e.Status)
 			case tracking.Ended:
-				told = append(told, e.State)
+				observed = append(observed, e.State)
 			}
 		}
-		assert.Equal(t, []any{http.StatusServiceUnavailable, tracking.StatePending, http.StatusOK, tracking.StateDelivered}, told)
+		assert.Equal(t, []any{http.StatusServiceUnavailable, tracking.StatePending, http.StatusOK, tracking.StateDelivered}, observed)
 		ledgers, err := memory.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, ledgers[0].Delivered)

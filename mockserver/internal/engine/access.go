@@ -23,7 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Methods for the admin API and the inspector.
+// The methods below are for the admin API and the inspector.
 
 // Logger returns the logger of the collector.
 func (c *Collector) Logger() *slog.Logger { return c.config.Logger }
@@ -37,11 +37,11 @@ func (c *Collector) Shapes() *shapes.Shapes { return c.shapes }
 // StateStore returns the store for persistent state.
 func (c *Collector) StateStore() state.Store { return c.config.State }
 
-// Problems returns failures by cause.
+// Problems returns statistics of failures by cause.
 func (c *Collector) Problems() stats.Report { return c.causes.Report() }
 
-// ObserveRemote processes an event of another collector with the same journal. It updates the History and
-// the replays.
+// ObserveRemote processes an event of another collector with the same journal. It updates the
+// History and the replays.
 func (c *Collector) ObserveRemote(e event.Event) {
 	c.config.History.Observe(e)
 	c.runs.Observe(e)
@@ -72,10 +72,10 @@ func (c *Collector) Send(ctx context.Context, r sender.Request) webhook.Attempt 
 // An AttachedDestination is a destination with its attachment time.
 type AttachedDestination struct {
 	tracking.Destination
-	since time.Time // it does not get earlier calls
+	since time.Time // attachment time; the destination gets no earlier calls
 }
 
-// Attached returns the current destinations.
+// Attached returns the current destinations with their attachment times.
 func (c *Collector) Attached() []AttachedDestination {
 	settings := c.Settings()
 	attached := make([]AttachedDestination, 0, len(settings.Destinations))
@@ -105,7 +105,7 @@ type DestinationOverview struct {
 	Ledger   *tracking.Ledger // nil before the journal creates it
 }
 
-// Overviews returns the destinations selected by pick.
+// Overviews returns the destinations that pick selects.
 func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]DestinationOverview, error) {
 	ledgers, err := c.config.Journal.Ledger(ctx)
 	if err != nil {
@@ -133,18 +133,23 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 	return all, nil
 }
 
-// CheckDestination returns a [*webhook.FieldError] for each problem of a destination, joined.
-// URLs and sources that old already has are not checked against the egress policy and the
-// known sources, so other settings can change after the policy or the sources have. For a
-// new destination, old is empty.
+// CheckDestination returns a joined error with a [*webhook.FieldError] for each problem of a
+// destination. It does not check URLs, sources and secrets that old already has against the egress
+// policy, the known sources and the rules for new secrets. Otherwise other settings could no longer
+// be changed after a change of these rules. For a new destination, old is empty.
 func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	changed := slices.Clone(d.Webhooks)
 	for i, w := range changed {
 		if slices.ContainsFunc(old.Webhooks, func(o webhook.Endpoint) bool { return o.URL == w.URL }) {
-			changed[i].URL = "" // CheckReachable skips it
+			changed[i].URL = "" // CheckReachable skips an empty URL
 		}
 	}
 	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, changed, nil)}
+	for _, secret := range [][2]string{{"sharedSecret", d.SharedSecret}, {"previousSecret", d.PreviousSecret}} {
+		if p := settings.CheckSecret(secret[0], secret[1]); p != nil && secret[1] != old.SharedSecret && secret[1] != old.PreviousSecret {
+			errs = append(errs, p)
+		}
+	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
@@ -154,7 +159,7 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	return errors.Join(errs...)
 }
 
-// A PendingCallsError reports that a destination has pending calls and was not removed.
+// A PendingCallsError reports that a destination was not removed because it has pending calls.
 type PendingCallsError struct {
 	Destination string
 	Calls       int64

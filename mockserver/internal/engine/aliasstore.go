@@ -10,12 +10,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// maxJoined is the maximum number of stored pairs of a destination. Beyond it, arbitrary pairs
-// are deleted.
+// maxJoined is the maximum number of stored pairs of a destination. If there are more, arbitrary
+// pairs are deleted.
 const maxJoined = 100_000
 
-// aliasStore stores the pairs of user IDs that alias calls link at a destination: one key per
-// pair, with hashes of the IDs.
+// An aliasStore stores the pairs of user IDs that alias calls link at a destination. Each pair has
+// one key, which contains hashes of the IDs.
 type aliasStore struct {
 	state  state.Store
 	prefix string

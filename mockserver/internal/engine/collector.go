@@ -47,30 +47,30 @@ type Collector struct {
 	workers   workers
 	gone      backgroundWriter[goneMark]
 	held      backgroundWriter[hold]
-	holds     atomic.Pointer[map[string]hold] // as stored; nil before the first load
+	holds     atomic.Pointer[map[string]hold] // stored pauses; nil before they are loaded
 	replaying chan struct{}                   // semaphore: one Replay runs at a time
 	runs      replayRuns                      // background replays
-	life      context.Context                 // ends when the collector is drained
-	end       context.CancelFunc              // ends life
-	unready   atomic.Bool                     // whether the last logged state is "not ready"
+	life      context.Context                 // canceled when the collector is drained
+	end       context.CancelFunc              // cancels life
+	unready   atomic.Bool                     // the last message logged by logReady was "not ready"
 }
 
 // appliedSettings contains the current settings and their origins.
 type appliedSettings struct {
-	now      atomic.Pointer[settingsInUse] // for requests
-	unfollow func()                        // stops watching the store and waits
+	now      atomic.Pointer[settingsInUse] // current version, for requests
+	unfollow func()                        // stops watching the store, and waits for the watcher
 
 	// changing serializes changes of the settings, including their use of the journal and
 	// the store. It guards the fields below.
 	changing sync.Mutex
-	stored   storedSettings // from the store
+	stored   storedSettings // settings in the store
 	closed   bool
 }
 
 // settingsInUse is an immutable version of the settings.
 type settingsInUse struct {
 	settings.Settings
-	defined settings.Settings // from the configuration
+	defined settings.Settings // settings of the configuration
 	sources *ingest.SourceTable
 }
 
@@ -95,8 +95,8 @@ func (ws *workers) all() []*delivery.Worker {
 	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
-// undrained returns the calls that this process received and that were not drained before,
-// oldest first. If drain is set, it drains them.
+// undrained returns the calls that this process has received and not drained yet, oldest first.
+// If drain is set, it drains them.
 func (c *Collector) undrained(drain bool) []tracking.Call {
 	return slices.DeleteFunc(c.config.History.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
 }
@@ -110,7 +110,7 @@ func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
 }
 
 // Forget removes calls from duplicate detection, so that each is accepted once more. The History
-// keeps them.
+// still retains the calls.
 func (c *Collector) Forget(calls []tracking.Record) {
 	c.config.History.Renew(calls)
 	for i := range calls {
@@ -139,7 +139,7 @@ func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) 
 	return c.config.Journal.Verify(ctx)
 }
 
-// apply switches to new settings. The caller holds changing.
+// apply switches to new settings. The caller must hold the lock changing.
 func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
@@ -201,13 +201,13 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	}
 	c.workers.byName[d.Name] = w
 	if c.life.Err() != nil {
-		w.Drain() // drained while the journal attached it
+		w.Drain() // Drain was called during the attachment
 	}
 	w.Start()
 	return nil
 }
 
-// quarantined is the prefix of the reasons of quarantined calls.
+// quarantined is the prefix of the reasons for quarantine.
 const quarantined = "plan: "
 
 func isQuarantine(reason string) bool { return strings.HasPrefix(reason, quarantined) }
@@ -225,10 +225,10 @@ func (c *Collector) quarantine() func(*tracking.Call) string {
 	}
 }
 
-// attachAgain attaches a running destination again.
+// attachAgain attaches a running destination again after the journal has closed its queue.
 func (c *Collector) attachAgain(ctx context.Context, destination string) (journal.Reader, error) {
 	if !c.settings.changing.TryLock() {
-		return nil, nil // a change that removes the destination may wait for the caller
+		return nil, nil // the lock's owner may be removing the destination and waiting for this worker
 	}
 	defer c.settings.changing.Unlock()
 	return c.config.Journal.Attach(ctx, destination, c.workers.of(destination).Destination().Sources)
@@ -252,7 +252,7 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	return nil
 }
 
-// ledgerOf returns the ledger of a destination. It is zero for unknown destinations.
+// ledgerOf returns the ledger of a destination, or a zero ledger for an unknown destination.
 func (c *Collector) ledgerOf(ctx context.Context, destination string) (l tracking.Ledger, err error) {
 	ledgers, err := c.Ledger(ctx)
 	if i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == destination }); i >= 0 {
@@ -261,8 +261,8 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 	return l, err
 }
 
-// Drain makes Ready fail and stops new deliveries. Deliveries in flight continue, and calls
-// are still accepted until load balancers have noticed.
+// Drain makes Ready fail and stops new deliveries. Deliveries in flight continue. Calls are still
+// accepted, because load balancers need time to notice that Ready fails.
 func (c *Collector) Drain() {
 	c.end()
 	c.users.Drain()
@@ -271,9 +271,9 @@ func (c *Collector) Drain() {
 	}
 }
 
-// Shutdown drains the collector, waits for deliveries in flight until ctx ends, and closes it.
-// Unfinished calls stay pending in the journal. Shut down the HTTP server first. The error is
-// the error of ctx if deliveries were canceled.
+// Shutdown drains the collector, waits for deliveries in flight until ctx is canceled, and closes
+// the collector. Unfinished calls stay pending in the journal. Shut down the HTTP server first. If
+// deliveries were canceled, Shutdown returns the error of ctx.
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
@@ -283,12 +283,12 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, c.Close())
 }
 
-// Close stops deliveries, cancels requests in flight, whose calls stay pending, and closes the
-// journal. Shut down the HTTP server first. Close may be called again.
+// Close stops deliveries, cancels requests in flight, and closes the journal. Unfinished calls stay
+// pending. Shut down the HTTP server first. Close may be called again.
 func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
-	defer c.gone.wait() // not while close holds the lock
+	defer c.gone.wait() // after close has released the lock
 	defer c.held.wait()
 	return c.close()
 }
@@ -319,20 +319,20 @@ func (c *Collector) close() error {
 	return c.config.Journal.Close()
 }
 
-// storedSettings are the sources and destinations that were created at run time. Collectors with
-// the same store share them. Their JSON contains write keys and shared secrets.
+// storedSettings are the settings that were created at run time. Collectors with the same store
+// share them. Their JSON contains write keys and shared secrets.
 type storedSettings struct {
 	Sources      []tracking.Source      `json:"sources,omitempty"`
 	Destinations []tracking.Destination `json:"destinations,omitempty"`
 	// Paused names the paused destinations, including destinations of the configuration.
 	Paused []string `json:"paused,omitempty"`
-	// Gone contains the destinations whose webhooks responded with 410, by name, including
-	// destinations of the configuration.
+	// Gone marks destinations that stopped because their webhooks responded with 410. The keys
+	// are their names. It includes destinations of the configuration.
 	Gone map[string]goneMark `json:"gone,omitempty"`
 }
 
-// addedTo adds the stored settings to the settings of the configuration. The configuration takes
-// precedence for the same name or write key.
+// addedTo returns the settings of the configuration with the stored settings added. If both contain
+// the same name or write key, the configuration takes precedence.
 func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
 	for _, made := range s.Sources {

@@ -57,12 +57,12 @@ type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(e event.Event) { f(e) }
 
-// A call in the History is also known to all other observers.
+// When a call is in the History, all other observers have observed it.
 func TestHistoryObservesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *engine.Collector
 		var ahead []string
-		told := 0
+		observed := 0
 		c = newCollector(t, engine.Config{
 			Destinations:  []tracking.Destination{hook("crm")},
 			WrapTransport: answering(func(string) (int, string) { return 200, "" }),
@@ -75,14 +75,14 @@ func TestHistoryObservesLast(t *testing.T) {
 				case tracking.Ended:
 					knows = len(record.Ends) > 0
 				}
-				if told++; knows {
+				if observed++; knows {
 					ahead = append(ahead, fmt.Sprintf("%T", e))
 				}
 			})},
 		})
 		send(t, c, "m", 1)
 		synctest.Wait()
-		assert.Equal(t, 3, told)
+		assert.Equal(t, 3, observed)
 		assert.Empty(t, ahead, "the History was notified first")
 	})
 }
@@ -109,7 +109,7 @@ func TestCollectorsShareStoredSettings(t *testing.T) {
 		one := newCollector(t, engine.Config{Store: store, Sources: defined})
 		two := newCollector(t, engine.Config{Store: store, Sources: defined})
 		var changes sync.WaitGroup
-		for i := range 6 { // concurrent changes of the same store
+		for i := range 6 { // concurrent changes in one store
 			for n, c := range []*engine.Collector{one, two} {
 				changes.Go(func() {
 					name := fmt.Sprintf("source-%d-%d", n, i)
@@ -136,7 +136,7 @@ func TestCollectorsShareStoredSettings(t *testing.T) {
 	})
 }
 
-// A call that another collector stores while New reads stored calls is a duplicate.
+// A call that another collector stores while New reads the stored calls is a duplicate.
 func TestCallStoredDuringStartIsADuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stored := func(string, string) {}
@@ -180,7 +180,7 @@ func TestRemoveDrainedSeesConcurrentCalls(t *testing.T) {
 		c := newCollector(t, engine.Config{Store: store})
 		require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		synctest.Wait() // it has read the stored settings
+		synctest.Wait() // until RemoveDrained has read the stored settings
 		store.reading = func() {
 			store.reading = nil
 			send(t, c, "m", 1)
@@ -209,7 +209,7 @@ func TestDrainedCollectorRefusesSettings(t *testing.T) {
 	assert.ErrorIs(t, err, state.ErrNotFound, "refused settings are not stored")
 }
 
-// A keptJournal is not closed with its collector.
+// A keptJournal stays open when its collector closes.
 type keptJournal struct{ journal.Journal }
 
 func (keptJournal) Close() error { return nil }
@@ -263,7 +263,7 @@ func TestReadyFollowsTheJournal(t *testing.T) {
 	assert.ErrorIs(t, c.Ready(t.Context()), journal.ErrClosed)
 }
 
-// A destination that is removed and created again has its own ledger.
+// A destination that is created again after its removal has a new ledger.
 func TestReplaySkipsCallsOfAnEarlierDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{Sender: webhook.SenderConfig{Transport: receiver(func(*http.Request) error { return nil })}})

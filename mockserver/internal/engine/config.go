@@ -31,16 +31,16 @@ type Config struct {
 	// key as the name. Defaults to false.
 	AnyWriteKey bool
 	// Strict rejects a request with any invalid call: the response is 400 and names each
-	// invalid call, and nothing is stored. By default the response is 200, valid calls are
-	// stored and invalid ones are recorded as rejected, like the service does.
+	// invalid call, and nothing is stored. By default, as with the service, the response is
+	// 200, valid calls are stored, and invalid calls are recorded as rejected.
 	Strict bool
-	// HTTPConfig is the retry settings of all sources, a JSON object:
-	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings. By default they
-	// are not sent, like the service.
+	// HTTPConfig is a JSON object with the retry settings of all sources. The response of
+	// /v1/projects/{writeKey}/settings contains it as integrations["Segment.io"].httpConfig. By
+	// default, as with the service, the response contains no retry settings.
 	HTTPConfig json.RawMessage
-	// Messages serves /messages: the calls received since they were last drained, as a JSON
-	// array. GET returns them; POST, or GET with the parameter drain, drains them. Defaults to
-	// false.
+	// Messages enables /messages, which serves the calls received since they were last drained,
+	// as a JSON array. GET returns the calls. POST, or GET with the parameter drain, also drains
+	// them. Defaults to false.
 	Messages bool
 	// Limits bounds requests. Defaults to the limits of the service.
 	Limits tracking.Limits
@@ -49,11 +49,11 @@ type Config struct {
 	// DedupCalls is the maximum number of calls in duplicate detection, at about 40 bytes
 	// each. Defaults to 2,000,000.
 	DedupCalls int
-	// Seen yields the stored calls at the start, oldest first and at least the newest limit,
-	// for duplicate detection. Optional.
+	// Seen yields the stored calls for duplicate detection. New calls it at startup. It must
+	// yield at least the newest limit calls, oldest first. Optional.
 	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
-	// OnStored registers a function for each call that a collector with the same journal
-	// stores from now on. Optional.
+	// OnStored registers a function. The function must be called for each call that a collector
+	// with the same journal stores after the registration. Optional.
 	OnStored func(f func(source, messageID string))
 	// Concurrency is the maximum number of calls in flight per destination. Defaults to 64.
 	Concurrency int
@@ -70,9 +70,9 @@ type Config struct {
 	// State contains deletion requests, audiences and computed traits. It must be as durable as
 	// Journal. Defaults to state.NewMemory.
 	State state.Store
-	// Instance identifies this collector among those with the same State. A collector that
-	// restarts with the same name resumes its background work immediately; others wait for
-	// 30 s. Defaults to a random name.
+	// Instance identifies this collector among the collectors with the same State. A collector
+	// that restarts with the same name resumes its background work immediately; other
+	// collectors wait for 30 s. Defaults to a random name.
 	Instance string
 	// TempDir is the directory for sorting long lists of users. Defaults to os.TempDir.
 	TempDir string
@@ -85,16 +85,16 @@ type Config struct {
 	Plans Plans
 	// Observers receive events before History.
 	Observers []event.Observer
-	// IsHTTPS reports whether the client used HTTPS, possibly to a proxy, see
-	// [access.Guard.IsHTTPS]. Clients get URLs with the same protocol. By default, the header
+	// IsHTTPS reports whether a client used HTTPS, possibly for its connection to a proxy; see
+	// [access.Guard.IsHTTPS]. URLs in responses use the same protocol. By default, the header
 	// X-Forwarded-Proto is trusted.
 	IsHTTPS func(*http.Request) bool
-	// ClientOf returns the address of the client, as reported by trusted proxies, see
+	// ClientOf returns the address of the client, as reported by trusted proxies; see
 	// [access.Guard.ClientOf]. Defaults to the address of the peer.
 	ClientOf func(*http.Request) netip.Addr
-	// Jitter returns random numbers in [0, 1), the fraction of the maximum retry delay. The
-	// maximum is 1 s at first, doubles with each attempt, and is at most 10 min. It must be
-	// safe for concurrent use. Defaults to math/rand/v2.Float64.
+	// Jitter returns random numbers in [0, 1). Each retry delay is the maximum delay multiplied
+	// by such a number. The maximum is 1 s at first, doubles with each attempt, and is at most
+	// 10 min. Jitter must be safe for concurrent use. Defaults to math/rand/v2.Float64.
 	Jitter func() float64
 	// Logger receives messages for operators. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger
@@ -165,7 +165,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// saysHTTPS reports whether the request used HTTPS or has such an X-Forwarded-Proto header.
+// saysHTTPS reports whether a request used HTTPS, or its header X-Forwarded-Proto is https.
 func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

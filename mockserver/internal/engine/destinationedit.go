@@ -10,10 +10,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Hidden replaces a hidden value. A value that is sent back as Hidden stays unchanged.
+// Hidden replaces a secret value in responses. If a client sends Hidden back, the value stays
+// unchanged.
 const Hidden = "(hidden)"
 
-// SecretHeader reports whether the value of a header is probably a secret, by its name.
+// SecretHeader reports whether a header with this name probably contains a secret.
 func SecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"auth", "cookie", "key", "pass", "secret", "token", "credential"} {
@@ -24,7 +25,7 @@ func SecretHeader(name string) bool {
 	return false
 }
 
-// HideHeaders returns the endpoints with secret header values replaced by Hidden.
+// HideHeaders returns the endpoints with secret header values replaced with Hidden.
 func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	for i := range shown {
@@ -38,8 +39,8 @@ func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// RestoreHeaders replaces Hidden by the old values for unchanged URLs: a secret must not be sent
-// to another URL. Values without an old value stay hidden.
+// RestoreHeaders replaces Hidden with the old values of the same URLs. It does not restore values
+// of a changed URL, because a secret must not be sent to another URL.
 func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	old = slices.Clone(old)
@@ -59,7 +60,8 @@ func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// StillHidden returns a [*webhook.FieldError] for each header value that is still hidden, joined.
+// StillHidden returns a joined error with a [*webhook.FieldError] for each header with the value
+// Hidden.
 func StillHidden(endpoints []webhook.Endpoint) error {
 	var problems []error
 	for i, e := range endpoints {

@@ -6,13 +6,14 @@
 //
 // [New] reads the stored calls for duplicate detection, applies the settings, and starts a worker
 // for each destination. [Collector.Apply] replaces the settings of the configuration; other
-// methods add, change and remove settings at run time, which are stored separately. Call Drain,
-// then [Collector.Shutdown] or Close. Unfinished calls stay pending in the journal.
+// methods add, change and remove settings at run time, which are stored separately. To stop a
+// collector, call Drain, then [Collector.Shutdown] or Close. Unfinished calls stay pending in the
+// journal.
 //
 // # Blocking
 //
-// Requests wait only for the journal, see package ingest. Changes of settings wait for the store,
-// the journal and earlier changes; requests continue with the old settings.
+// Requests wait only for the journal; see package ingest. Changes of settings wait for the store,
+// the journal and earlier changes. In the meantime, requests use the old settings.
 //
 // # Locks
 //

@@ -14,10 +14,10 @@ import (
 )
 
 // A goneMark records that all webhooks of a destination responded with 410 (Gone). It applies
-// until the destination is resumed, is disabled or has other URLs.
+// until the destination is resumed, disabled, or changed to other URLs.
 type goneMark struct {
 	At       time.Time `json:"at"`
-	Webhooks string    `json:"webhooks"` // a digest of the URLs
+	Webhooks string    `json:"webhooks"` // digest of the URLs
 }
 
 // applies reports whether the mark still applies to a destination.
@@ -33,20 +33,20 @@ func digestOfURLs(d *tracking.Destination) string {
 	return text.Digest(urls...)
 }
 
-// onGone stops a destination in the background. If that fails, the next call with a 410
-// response tries again.
+// onGone stops a destination in the background. If that fails, the next 410 response causes
+// another attempt.
 func (c *Collector) onGone(d *tracking.Destination) {
 	mark := goneMark{time.Now().UTC().Truncate(time.Millisecond), digestOfURLs(d)}
 	c.gone.put(d.Name, mark, func(last goneMark) bool { return last.Webhooks == mark.Webhooks })
 }
 
-// storeTimeout bounds the write of a gone mark or a hold.
+// storeTimeout is the timeout for storing a gone mark or a hold.
 const storeTimeout = 10 * time.Second
 
 // storeGone stops a destination whose webhooks responded with 410, until Resume.
 func (c *Collector) storeGone(destination string, mark goneMark) {
 	if w := c.workers.of(destination); w == nil || !w.Destination().GoneSince.IsZero() {
-		return // calls that were in flight when the destination stopped get a 410, too
+		return // other calls that were in flight get a 410 too
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
@@ -59,14 +59,14 @@ func (c *Collector) storeGone(destination string, mark goneMark) {
 	})
 	switch {
 	case err == nil:
-		c.config.Logger.Warn("destination stopped: its webhooks answered 410 (Gone); its calls fail until it is resumed or its URLs change", "destination", destination)
+		c.config.Logger.Warn("destination stopped: its webhooks responded with 410 (Gone); its calls fail until it is resumed or its URLs change", "destination", destination)
 	case !errors.Is(err, state.ErrClosed):
-		c.config.Logger.Error("could not stop a destination whose webhooks answered 410 (Gone)", "destination", destination, "error", err)
+		c.config.Logger.Error("could not stop a destination whose webhooks responded with 410 (Gone)", "destination", destination, "error", err)
 	}
 }
 
-// pruneGone removes the marks that no longer apply. all are the settings that apply with the
-// stored ones.
+// pruneGone removes the marks that no longer apply. all contains the configured and the stored
+// settings.
 func (s *storedSettings) pruneGone(all settings.Settings) {
 	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
 		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))

@@ -21,8 +21,8 @@ type DestinationStatus struct {
 	Destination string           `json:"destination"`
 	State       DestinationState `json:"state"`
 	delivery.Status
-	// RecentAttempts is the number of its newest attempts with a known result, up to 64, and
-	// RecentFailures the number of failures among them.
+	// RecentAttempts is the number of the destination's newest attempts with a known result, up
+	// to 64. RecentFailures is the number of failures among them.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
 	// Measures are statistics of the attempts that this collector made.
@@ -34,17 +34,17 @@ type DestinationState string
 
 // States of destinations. The first one that applies is used.
 const (
-	DestinationDisabled   DestinationState = "disabled"   // disabled
-	DestinationGone       DestinationState = "gone"       // its webhooks responded with 410; its calls fail until Resume
-	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
-	DestinationHeld       DestinationState = "held"       // its receiver requested a pause with Retry-After; its calls wait
-	DestinationDown       DestinationState = "down"       // its calls wait, with occasional attempts
+	DestinationDisabled   DestinationState = "disabled"
+	DestinationGone       DestinationState = "gone"       // the webhooks responded with 410; calls fail until Resume
+	DestinationPaused     DestinationState = "paused"     // calls wait until Resume
+	DestinationHeld       DestinationState = "held"       // the receiver requested a pause with Retry-After; calls wait
+	DestinationDown       DestinationState = "down"       // calls wait, with occasional attempts
 	DestinationIdle       DestinationState = "idle"       // no known attempts
-	DestinationFailing    DestinationState = "failing"    // at least half of its newest attempts failed
-	DestinationDelivering DestinationState = "delivering" // most of its newest attempts succeeded
+	DestinationFailing    DestinationState = "failing"    // at least half of the newest attempts failed
+	DestinationDelivering DestinationState = "delivering" // most of the newest attempts succeeded
 )
 
-// state returns the state for the status.
+// state returns the state that summarizes the status.
 func (s *DestinationStatus) state(enabled bool) DestinationState {
 	switch {
 	case !enabled:

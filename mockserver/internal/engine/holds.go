@@ -12,8 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// holdsKey is the key of the stored pauses requested by Retry-After: a JSON object of holds by
-// destination. Collectors with the same store share them.
+// holdsKey is the key of the stored holds. The value is a JSON object of holds by destination.
+// Collectors with the same store share it.
 const holdsKey = "holds"
 
 // A hold is a pause of a destination that its receiver requested with Retry-After.
@@ -22,18 +22,17 @@ type hold struct {
 	Webhooks string    `json:"webhooks"` // digest of the URLs
 }
 
-// A backgroundWriter stores the latest value of each destination. Its methods may be called
-// concurrently.
+// A backgroundWriter stores the latest value of each destination in the background. Its methods
+// may be called concurrently.
 type backgroundWriter[V comparable] struct {
-	store   func(destination string, v V) // called once at a time for a destination
+	store   func(destination string, v V) // not called concurrently for the same destination
 	writing sync.WaitGroup
 	mu      sync.Mutex // guards latest
 	latest  map[string]V
 }
 
-// put stores a value in the background. Values that arrive during a write are combined: the
-// latest is stored next. A value is ignored if covers reports that the latest makes it
-// redundant.
+// put stores a value in the background. Of the values that arrive during a write, only the latest
+// is stored. A value is ignored if covers reports that the latest value makes it unnecessary.
 func (w *backgroundWriter[V]) put(destination string, v V, covers func(latest V) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +64,7 @@ func (w *backgroundWriter[V]) write(destination string, v V) {
 	}
 }
 
-// wait waits for the writes that have begun. The caller has stopped the workers.
+// wait waits for the writes in progress. The caller must have stopped the workers.
 func (w *backgroundWriter[V]) wait() { w.writing.Wait() }
 
 // onHeld stores a hold in the background.
@@ -74,7 +73,7 @@ func (c *Collector) onHeld(d *tracking.Destination, until time.Time) {
 	c.held.put(d.Name, h, func(last hold) bool { return last.Webhooks == h.Webhooks && !h.Until.After(last.Until) })
 }
 
-// storeHold stores a hold, unless a later hold of the same URLs is stored. It removes
+// storeHold stores a hold, unless a later hold of the same URLs is stored. It also removes
 // expired holds.
 func (c *Collector) storeHold(destination string, h hold) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
@@ -111,8 +110,8 @@ func (c *Collector) loadHolds(ctx context.Context) error {
 	return nil
 }
 
-// heldUntil returns the end of the stored pause of a destination, or the zero time. It is
-// at most sender.MaxHold from now, even if the clock was set back.
+// heldUntil returns the end of a destination's stored pause, or the zero time. The result is at
+// most sender.MaxHold from now, even if the clock was set back.
 func (c *Collector) heldUntil(d *tracking.Destination) time.Time {
 	holds := c.holds.Load()
 	if holds == nil {

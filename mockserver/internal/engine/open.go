@@ -20,9 +20,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// New starts a collector. Call Close to end it. The error is a *webhook.FieldError for each
-// invalid source and destination, joined, or reports that Sender, Journal, Store or State cannot
-// be used. The Journal is not closed after an error.
+// New starts a collector. Call Close to stop it. The error contains a *webhook.FieldError for each
+// invalid source and destination, or reports that Sender, Journal, Store or State cannot be used.
+// After an error, the Journal stays open.
 func New(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
@@ -46,8 +46,8 @@ func New(config Config) (*Collector, error) {
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	// Callers wait for an event in the History or for a replay, and then read from the other
-	// observers. These two are notified last.
+	// The History and the replays are notified last, because callers wait for one of them and
+	// then read from the other observers.
 	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
 		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: others, Logger: config.Logger, Settings: c.Settings,
@@ -73,7 +73,7 @@ func New(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.users.Start()
-	if !config.Shared { // the collectors would overwrite each other's data
+	if !config.Shared { // collectors that share the store would overwrite each other's data
 		isDestination := func(name string) bool { return c.workers.of(name) != nil }
 		c.shapes.Start(config.State, config.Logger)
 		c.measures.Start(config.State, config.Logger, isDestination)
@@ -103,7 +103,7 @@ func (c *Collector) remember() error {
 	return nil
 }
 
-// open applies the first settings, and starts to watch the store for changes.
+// open applies the initial settings, and starts to watch the store for changes.
 func (c *Collector) open(defined settings.Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	changes, err := c.config.Store.Watch(ctx, settingsKey) // before loadStored, so that no change is missed

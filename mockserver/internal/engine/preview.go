@@ -9,10 +9,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// previewCalls is the number of calls in a preview.
+// previewCalls is the maximum number of calls in a preview.
 const previewCalls = 200
 
-// A Preview shows which of the newest calls a destination would get.
+// A Preview counts the newest calls that a destination would get.
 type Preview struct {
 	Calls   int           `json:"calls"` // number of checked calls
 	Sent    int           `json:"sent"`  // number of calls that the destination would get
@@ -26,7 +26,8 @@ type ReasonCount struct {
 }
 
 // Preview applies the sources and filters of a destination to up to 200 of the newest retained
-// calls, as if it were enabled. Reasons are sorted by number of calls, descending.
+// calls. A disabled destination is treated as enabled. Reasons are sorted by number of calls,
+// descending.
 func (c *Collector) Preview(d tracking.Destination) Preview {
 	d.Disabled = false
 	p := Preview{Reasons: []ReasonCount{}}

@@ -33,30 +33,30 @@ const (
 
 // A Selection selects calls of a destination for a replay.
 type Selection struct {
-	// State is the state of the calls. Failed and quarantined calls come from the journal;
-	// other filtered calls and delivered ones come from the History, if they are retained.
-	// The zero value, StatePending, means StateFailed.
+	// State is the state of the calls. Failed and quarantined calls are read from the journal.
+	// Delivered and other filtered calls are read from the History, if they are retained. The
+	// zero value, StatePending, means StateFailed.
 	State tracking.State
 	history.CallFilter
-	// Cause is the cause of the failures, see [stats.CauseOf]. FailedSince (inclusive) and
-	// FailedUntil (exclusive) are the time of the failures. Empty values match all. They
-	// select only failed and quarantined calls.
+	// Cause selects calls by the cause of the failure; see [stats.CauseOf]. FailedSince (inclusive)
+	// and FailedUntil (exclusive) select calls by the time of the failure. Empty values match
+	// all calls. If any is set, only failed and quarantined calls are selected.
 	Cause       string
 	FailedSince time.Time
 	FailedUntil time.Time
-	// EndedBefore excludes calls that reached State then or later; zero excludes none. A repeated
-	// request with the same EndedBefore does not replay a call twice.
+	// EndedBefore selects only calls that reached State before this time. The zero time selects
+	// all calls. A repeated request with the same EndedBefore does not replay a call twice.
 	EndedBefore time.Time
 	// DryRun counts the calls without replaying them.
 	DryRun bool
 }
 
-// byFailure reports whether the selection has a cause or a time.
+// byFailure reports whether the selection has a cause or a time of failure.
 func (s *Selection) byFailure() bool {
 	return s.Cause != "" || !s.FailedSince.IsZero() || !s.FailedUntil.IsZero()
 }
 
-// matchesFailure reports whether a failed call matches cause and time.
+// matchesFailure reports whether a failed call matches the cause and the times.
 func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 	return (s.FailedSince.IsZero() || !f.FailedAt.Before(s.FailedSince)) &&
 		(s.FailedUntil.IsZero() || f.FailedAt.Before(s.FailedUntil)) &&
@@ -65,9 +65,9 @@ func (s *Selection) matchesFailure(f *journal.FailedCall) bool {
 }
 
 // Replay makes the selected calls of a destination pending again, with a new window of four hours,
-// and returns their number. On an error, it is the number of calls replayed before. The error is
-// ErrUnknown for an unknown destination, or an error of the journal. One replay runs at a time;
-// others wait.
+// and returns their number. If it fails, it returns the number of calls that were replayed before
+// the error. The error is ErrUnknown for an unknown destination, or an error of the journal. One
+// replay runs at a time; others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
 	return c.replay(ctx, destination, sel, nil)
 }
@@ -75,10 +75,10 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 // replayPause is the minimum time between two replays of one call to one destination.
 const replayPause = 10 * time.Second
 
-// ReplayCall replays one call to a destination, in any state except pending, and returns
-// the number of replayed calls. It refuses a second replay within 10 seconds, so that a
-// repeated request or key press delivers the call once. Its errors are state.ErrNotReplayable,
-// state.ErrReplayedRecently, state.ErrUnknown, or an error of the journal.
+// ReplayCall replays one call to a destination and returns the number of replayed calls. The call
+// may have any state except pending. A second replay within 10 seconds is refused, so that a
+// repeated request or key press delivers the call once. The errors are state.ErrNotReplayable,
+// state.ErrReplayedRecently, state.ErrUnknown, and errors of the journal.
 func (c *Collector) ReplayCall(ctx context.Context, destination, source, id string, dryRun bool) (int, error) {
 	unlock, err := c.lockReplays(ctx)
 	if err != nil {
@@ -102,10 +102,10 @@ func (c *Collector) ReplayCall(ctx context.Context, destination, source, id stri
 	return c.replayLocked(ctx, destination, sel, nil)
 }
 
-// lastReplay returns the time of the call's last successful replay to a destination, or
-// the zero time.
+// lastReplay returns the time of the call's last successful replay to a destination. If there is
+// none, it returns the zero time.
 func lastReplay(r *tracking.Record, destination string) time.Time {
-	failed := false // the replay that the loop reaches next
+	failed := false // the next older replay failed
 	for _, e := range slices.Backward(r.Ends) {
 		switch {
 		case e.Destination != destination:
@@ -121,8 +121,7 @@ func lastReplay(r *tracking.Record, destination string) time.Time {
 	return time.Time{}
 }
 
-// lockReplays waits until no other replay runs: two replays at the same time could pick
-// the same call.
+// lockReplays waits until no other replay runs. Otherwise two replays might select the same call.
 func (c *Collector) lockReplays(ctx context.Context) (unlock func(), err error) {
 	select {
 	case c.replaying <- struct{}{}:
@@ -132,7 +131,7 @@ func (c *Collector) lockReplays(ctx context.Context) (unlock func(), err error) 
 	}
 }
 
-// replay is Replay. run tracks the calls and may be nil.
+// replay implements Replay. run tracks the calls; it may be nil.
 func (c *Collector) replay(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	unlock, err := c.lockReplays(ctx)
 	if err != nil {
@@ -142,7 +141,7 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 	return c.replayLocked(ctx, destination, sel, run)
 }
 
-// replayLocked is replay for a caller that holds the lock of lockReplays.
+// replayLocked is like replay. The caller must have called lockReplays.
 func (c *Collector) replayLocked(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
 	if w == nil {
@@ -171,8 +170,8 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 	return r.done, r.flush(ctx)
 }
 
-// StartReplay starts a Replay in the background and returns its ID. It ends when the collector is
-// drained. expected is the number of calls that a dry run has counted. The error is ErrUnknown,
+// StartReplay starts a Replay in the background and returns its ID. Draining the collector stops the
+// replay. expected is the number of calls counted by a dry run. The error is ErrUnknown,
 // ErrReplaying or ErrClosed.
 func (c *Collector) StartReplay(destination string, sel Selection, expected int) (id string, err error) {
 	if c.workers.of(destination) == nil {
@@ -194,13 +193,13 @@ func (c *Collector) StartReplay(destination string, sel Selection, expected int)
 	return run.ID, nil
 }
 
-// errStopping ends a replay when the collector is drained.
+// errStopping is the error of a replay that was interrupted by Drain.
 var errStopping = errors.New("the collector stopped: replay the remaining calls again")
 
 // ReplayRuns returns the newest background replays, newest first.
 func (c *Collector) ReplayRuns() []ReplayRun { return c.runs.newestFirst() }
 
-// ReplayRun returns a background replay, or ErrUnknown.
+// ReplayRun returns the background replay with an ID, or ErrUnknown.
 func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 	for _, r := range c.runs.newestFirst() {
 		if r.ID == id {
@@ -210,7 +209,7 @@ func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 	return ReplayRun{}, fmt.Errorf("%w; only the newest replays are kept, and only until the collector stops", state.Unknown("replay", id))
 }
 
-// A tracedCall is a call with the trace context of its request, or nil.
+// A tracedCall is a call with the trace context of its request. The context may be nil.
 type tracedCall struct {
 	tracking.Call
 	trace *tracecontext.Context
@@ -250,14 +249,14 @@ type replay struct {
 	dryRun      bool
 	run         *replayRun // tracks the calls; may be nil
 
-	calls  []tracking.Call // selected, not yet passed to the journal
+	calls  []tracking.Call // selected calls that are not yet passed to the journal
 	traces tracecontext.List
 	bytes  int
 	done   int
 }
 
-// recorded yields the calls in the History with the state of the selection. It skips calls of an
-// earlier destination with the same name and calls that the journal lists.
+// recorded yields the calls in the History that have the selected state. It skips calls of an
+// earlier destination with the same name, and calls that the journal lists.
 func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedCall, error] {
 	return func(yield func(tracedCall, error) bool) {
 		if sel.byFailure() {
@@ -277,15 +276,15 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedC
 	}
 }
 
-// observerTimeout is how long a replay waits for observers. Results that the journal cannot store
-// are not final.
+// observerTimeout is how long a replay waits for observers. The wait could otherwise last as long
+// as the journal cannot store a result.
 const observerTimeout = 10 * time.Second
 
 // waitForObservers waits until the History and the run have received all final results.
 func (r *replay) waitForObservers(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, observerTimeout)
 	defer stop()
-	_ = r.worker.WaitForObservers(ctx) // results that were not observed in time are not replayed
+	_ = r.worker.WaitForObservers(ctx) // calls with results that are still unobserved are not replayed
 	select {
 	case <-r.collector.config.Restored:
 	case <-ctx.Done():
@@ -311,14 +310,14 @@ func (r *replay) flush(ctx context.Context) error {
 	if len(r.calls) == 0 {
 		return nil
 	}
-	if r.done == 0 { // calls are listed before observers are notified of their failure
+	if r.done == 0 { // the journal lists a failed call before observers are notified of the failure
 		r.waitForObservers(ctx)
 	}
 	if !r.collector.runs.begins(r.run, r.calls) {
 		return fmt.Errorf("%w: the destination was removed", state.ErrUnknown)
 	}
-	// Record it first: a call may be delivered before Replay returns, and its result must
-	// come after "replayed".
+	// Record the replay first: a call may be delivered before the journal's Replay returns, and
+	// the record of its result must come after "replayed".
 	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: reasonReplayed})
 	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
 		left := r.calls
@@ -352,8 +351,8 @@ func (c *Collector) Failed(ctx context.Context, destination string, yield func(j
 	return c.kept(ctx, destination, false, yield)
 }
 
-// Quarantined yields the calls that a tracking plan keeps from a destination, oldest first, until
-// yield returns false.
+// Quarantined yields the quarantined calls of a destination, oldest first, until yield returns
+// false.
 func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	return c.kept(ctx, destination, true, yield)
 }

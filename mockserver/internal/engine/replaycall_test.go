@@ -75,7 +75,7 @@ func TestReplayCallMayBeRetriedAfterAnErrorOfTheJournal(t *testing.T) {
 	})
 }
 
-// fullOnce is a journal whose first replay fails.
+// fullOnce is a journal that fails to replay the first time.
 type fullOnce struct {
 	journal.Journal
 	failed bool

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// lateObserved returns a collector with one call that has ended with the status first. Its result is
-// not observed until let is closed. The webhook accepts later attempts.
+// lateObserved returns a collector with one call. The webhook responds to the first attempt with
+// the status first, and accepts later attempts. The first result is observed after let is closed.
 func lateObserved(t *testing.T, first int) (c *engine.Collector, let chan struct{}) {
 	let = make(chan struct{})
 	status := first
@@ -55,7 +55,8 @@ func TestReplayWaitsForObservers(t *testing.T) {
 	})
 }
 
-// Calls delivered before a restart count as delivered before the History is restored.
+// Calls that were delivered before a restart are not replayed as failed before the History is
+// restored.
 func TestReplayWaitsForRestoredHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, restored := history.New(0), make(chan struct{})
@@ -77,8 +78,8 @@ func TestReplayWaitsForRestoredHistory(t *testing.T) {
 	})
 }
 
-// The journal lists failed calls before observers are notified. The failure must not be observed
-// after the replay.
+// The journal lists failed calls before observers are notified. The failure must be observed
+// before the replay.
 func TestFailureIsObservedBeforeReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, let := lateObserved(t, 400)

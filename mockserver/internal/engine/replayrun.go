@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxRuns is the maximum number of retained replays, unless more are running.
+	// maxRuns is the maximum number of retained replays, except running ones.
 	maxRuns = 20
-	// maxFollowed is the maximum number of calls of a replay whose results are tracked, at
-	// about 50 bytes each.
+	// maxFollowed is the maximum number of calls with tracked results per replay. Each takes
+	// about 50 bytes.
 	maxFollowed = 50_000
 )
 
@@ -28,14 +28,14 @@ var ErrReplaying = errors.New("mockserver: a replay to this destination is runni
 type ReplayRun struct {
 	ID          string    `json:"id"`
 	Destination string    `json:"destination"`
-	Cause       string    `json:"cause,omitempty"` // cause of the selected failures; empty for any
+	Cause       string    `json:"cause,omitempty"` // cause of the selected failures; empty for all causes
 	StartedAt   time.Time `json:"startedAt"`
-	EndedAt     time.Time `json:"endedAt,omitzero"`  // when all calls were pending again; zero while running
-	Problem     string    `json:"problem,omitempty"` // error that ended it early
+	EndedAt     time.Time `json:"endedAt,omitzero"`  // time when all calls were pending again; zero while running
+	Problem     string    `json:"problem,omitempty"` // error that stopped the replay
 	Expected    int       `json:"expected"`          // number of calls to replay
 	Replayed    int       `json:"replayed"`          // number of calls replayed so far
-	// Followed is the number of calls whose results are tracked: all, or the first 50,000. The
-	// counts below are their states, as observed by this process.
+	// Followed is the number of calls with tracked results: all calls, or the first 50,000. The
+	// counts below are the numbers of these calls in each state, as observed by this process.
 	Followed  int `json:"followed"`
 	Pending   int `json:"pending"`
 	Delivered int `json:"delivered"`
@@ -43,7 +43,7 @@ type ReplayRun struct {
 	Filtered  int `json:"filtered"`
 }
 
-// Goes reports whether the replay is running.
+// Goes reports whether the replay is still running.
 func (r ReplayRun) Goes() bool { return r.EndedAt.IsZero() }
 
 // Decided returns the number of calls with a result.
@@ -58,17 +58,17 @@ type replayRuns struct {
 	going sync.WaitGroup
 
 	mu     sync.Mutex   // guards the fields below
-	closed bool         // no replay may begin
+	closed bool         // no new replay may begin
 	all    []*replayRun // newest last
 }
 
-// A replayRun is a ReplayRun with the states of its calls. replayRuns.mu guards it.
+// A replayRun is a ReplayRun with the states of its calls. It is guarded by replayRuns.mu.
 type replayRun struct {
 	ReplayRun
-	calls map[event.Key]tracking.State // nil when settled, or when its destination was removed
+	calls map[event.Key]tracking.State // nil when the results are final or the destination was removed
 }
 
-// newestFirst returns a copy of the replays.
+// newestFirst returns copies of the replays, newest first.
 func (rs *replayRuns) newestFirst() []ReplayRun {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -94,7 +94,7 @@ func (rs *replayRuns) begin(destination, cause string, expected int) (*replayRun
 	for len(rs.all) >= maxRuns {
 		ended := slices.IndexFunc(rs.all, func(r *replayRun) bool { return !r.Goes() })
 		if ended < 0 {
-			break // at most one runs per destination
+			break // at most one replay runs per destination
 		}
 		rs.all = slices.Delete(rs.all, ended, ended+1)
 	}
@@ -122,7 +122,7 @@ func (rs *replayRuns) close() {
 }
 
 // begins records calls before they become pending. It returns false if the destination was
-// removed; another one may have the same name. r may be nil.
+// removed, even if a new destination has the same name. r may be nil.
 func (rs *replayRuns) begins(r *replayRun, calls []tracking.Call) bool {
 	if r == nil {
 		return true
@@ -200,7 +200,7 @@ func (r *replayRun) count(s tracking.State) *int {
 	}
 }
 
-// settle stops tracking when no call is pending.
+// settle stops tracking if no call is pending.
 func (r *replayRun) settle() {
 	if r.Settled() {
 		r.calls = nil

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// answering wraps the transport with a receiver that responds according to the messageId.
+// answering returns a transport wrapper with a receiver that responds depending on the messageId.
 func answering(answer func(id string) (status int, body string)) func(http.RoundTripper) http.RoundTripper {
 	return func(http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -65,7 +65,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 		report := c.Problems()
 		require.Len(t, report.Failed, 2)
 		group := report.Failed[0]
-		assert.Equal(t, "answered 400 (Bad Request): order … unknown", group.Cause)
+		assert.Equal(t, "responded with 400 (Bad Request): order … unknown", group.Cause)
 		assert.EqualValues(t, 150, group.Calls.Hour)
 		assert.EqualValues(t, 153, group.Calls.Day)
 
@@ -102,7 +102,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 	})
 }
 
-// The journal fails after two calls.
+// In this test, the journal fails after two calls.
 func TestPartialReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := journal.NewMemory(0)
@@ -162,7 +162,7 @@ func TestDrainEndsReplay(t *testing.T) {
 	})
 }
 
-// A stuckList is a journal whose Failed blocks until its context ends.
+// A stuckList is a journal with a Failed method that blocks until its context is canceled.
 type stuckList struct{ journal.Journal }
 
 func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCall) bool) error {
@@ -170,7 +170,8 @@ func (*stuckList) Failed(ctx context.Context, _ string, _ func(journal.FailedCal
 	return ctx.Err()
 }
 
-// The failure times are in the future: the clock was set back, or another machine's clock differs.
+// Failure times may be in the future if the clock was set back, or if another machine's clock is
+// ahead.
 func TestReplayOfFutureFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector(t, engine.Config{
@@ -186,7 +187,7 @@ func TestReplayOfFutureFailures(t *testing.T) {
 	})
 }
 
-// An aheadList is a journal with failure times one hour later.
+// An aheadList is a journal that reports failure times one hour ahead.
 type aheadList struct{ journal.Journal }
 
 func (j *aheadList) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
@@ -243,7 +244,7 @@ func TestReplayObservesOtherCollectors(t *testing.T) {
 		})
 		send(t, c, "m", 1)
 		synctest.Wait()
-		require.NoError(t, c.Pause(t.Context(), "crm")) // as if another collector delivered the call
+		require.NoError(t, c.Pause(t.Context(), "crm")) // the pause simulates delivery by another collector
 		_, err := c.StartReplay("crm", engine.Selection{}, 1)
 		require.NoError(t, err)
 		synctest.Wait()
@@ -255,7 +256,7 @@ func TestReplayObservesOtherCollectors(t *testing.T) {
 	})
 }
 
-// The replay does not apply to a new destination with the same name.
+// A replay does not apply to a new destination with the same name.
 func TestReplayEndsWithItsDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowList{Journal: journal.NewMemory(0), listed: make(chan struct{})}
@@ -281,7 +282,8 @@ func TestReplayEndsWithItsDestination(t *testing.T) {
 	})
 }
 
-// A slowList lists one call for each value of listed, and the rest when it is closed.
+// A slowList is a journal that lists one call for each value received from the channel listed.
+// When the channel is closed, it lists the remaining calls.
 type slowList struct {
 	journal.Journal
 	listed chan struct{}

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// settingsKey is the key of the stored settings. They are one value, because they change
-// together.
+// settingsKey is the key of the stored settings. They are stored as one value, so that several
+// settings can change atomically.
 const settingsKey = "settings"
 
-// loadStored returns the stored settings. They are zero before the first change.
+// loadStored returns the stored settings, or zero settings before the first change.
 func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
 	s, err := state.Load[storedSettings](ctx, c.config.Store, settingsKey)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
@@ -36,24 +36,25 @@ func (c *Collector) Settings() settings.Settings { return c.settings.now.Load().
 func (c *Collector) Configured() settings.Settings { return c.settings.now.Load().defined }
 
 // Apply replaces the settings of the configuration. Settings that were created at run time stay.
-// No accepted calls are lost: existing destinations continue, new ones get the calls received
-// from now on, and removed ones are deleted with their pending calls. If Apply fails, settings
-// that it has not applied yet stay unchanged. For a *webhook.FieldError, these are all settings.
+// No accepted calls are lost: existing destinations continue, new destinations get the calls
+// received from now on, and removed destinations are deleted with their pending calls. If Apply
+// fails, some settings may remain unchanged. If the error is a *webhook.FieldError, all do.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	if err := c.apply(ctx, s, c.settings.stored); err != nil || len(c.settings.stored.Gone) == 0 {
 		return err
 	}
-	// A gone mark that no longer applies must not apply again if the old settings return.
+	// Remove gone marks that no longer apply. Otherwise they would apply again if the old URLs
+	// are configured again.
 	if err := c.changeLocked(ctx, func(*storedSettings, settings.Settings) error { return nil }); err != nil {
 		c.config.Logger.Warn("could not store that destinations were resumed", "error", err)
 	}
 	return nil
 }
 
-// AddSource adds a source. The error is ErrExists if the name is taken, a *webhook.FieldError for
-// each invalid setting, or an error of the store.
+// AddSource adds a source. The error is ErrExists if the name is already in use, contains a
+// *webhook.FieldError for each invalid setting, or is an error of the store.
 func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
@@ -64,9 +65,9 @@ func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 	})
 }
 
-// ChangeSource calls change with a source and stores the result. It calls change again if another
-// process has changed the settings in the meantime. The error is change's error, ErrUnknown,
-// ErrReadOnly, or one of AddSource.
+// ChangeSource calls change with a source and stores the result. If another process changes the
+// settings at the same time, it calls change again. The error is ErrUnknown, ErrReadOnly, the error
+// of change, or an error described at AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*tracking.Source) error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
@@ -77,7 +78,7 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 	})
 }
 
-// RemoveSource removes a source. Its stored calls stay. The error is ErrUnknown, ErrReadOnly, or
+// RemoveSource removes a source. Its stored calls remain. The error is ErrUnknown, ErrReadOnly, or
 // an error of the store.
 func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
@@ -89,8 +90,8 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	})
 }
 
-// AddDestination adds a destination. It gets the calls received from now on. See AddSource for
-// the error.
+// AddDestination adds a destination. The destination gets the calls received from now on. See
+// AddSource for the errors.
 func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
@@ -101,7 +102,8 @@ func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) 
 	})
 }
 
-// ChangeDestination calls change with a destination and stores the result. See ChangeSource.
+// ChangeDestination calls change with a destination and stores the result. See ChangeSource for
+// details and errors.
 func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*tracking.Destination) error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
@@ -113,13 +115,13 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 }
 
 // RemoveDestination removes a destination with its pending and failed calls. See RemoveSource for
-// the error.
+// the errors.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 	return c.removeDestination(ctx, name, func() error { return nil })
 }
 
-// removeDestination removes a destination unless check, which is called while no other change
-// runs, returns an error.
+// removeDestination calls check, and removes a destination unless check returns an error. No other
+// change runs at the same time.
 func (c *Collector) removeDestination(ctx context.Context, name string, check func() error) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
@@ -134,15 +136,15 @@ func (c *Collector) removeDestination(ctx context.Context, name string, check fu
 	})
 }
 
-// Pause stops attempts to a destination until Resume, also after a restart if the settings are
-// durable. Requests in flight continue. Its calls stay pending, but their four hours continue to
-// run. The error is ErrUnknown or an error of the store.
+// Pause stops attempts to a destination until Resume, even after a restart if the settings are
+// durable. Requests in flight continue. Calls stay pending, and their four-hour window continues.
+// The error is ErrUnknown or an error of the store.
 func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
 
-// Resume ends a Pause, or resumes a destination that stopped because its webhooks responded
-// with 410. See Pause for the error.
+// Resume resumes a destination that was paused, or that stopped because its webhooks responded
+// with 410. The errors are those of Pause.
 func (c *Collector) Resume(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, false)
 }
@@ -167,7 +169,8 @@ func (s *storedSettings) pause(destination string, paused bool) {
 	}
 }
 
-// find returns the index of a name among the stored values.
+// find returns the index of a name among the stored values. The error reports whether the name is
+// unknown or read-only.
 func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, error) {
 	if i := slices.IndexFunc(stored, named); i >= 0 {
 		return i, nil
@@ -178,18 +181,19 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 	return -1, state.Unknown(kind, name)
 }
 
-// change edits the stored settings and applies them. edit also gets all settings that would apply
-// without the change. It is called again if another process has changed the settings.
+// change calls edit with the stored settings and applies the result. all contains the configured
+// and the stored settings. If another process changes the settings at the same time, edit is
+// called again.
 func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	return c.changeLocked(ctx, edit)
 }
 
-// changeLocked is like change. The caller holds changing.
+// changeLocked is like change. The caller must hold the lock changing.
 func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	if c.life.Err() != nil {
-		return state.ErrClosed // the change could be stored but not applied
+		return state.ErrClosed // otherwise the change might be stored but not applied
 	}
 	defined := c.Configured()
 	var refused error
@@ -211,10 +215,11 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	return c.apply(ctx, defined, stored)
 }
 
-// settingsRetry is the delay after a change in the store could not be applied.
+// settingsRetry is the delay after a failure to apply a change in the store.
 const settingsRetry = time.Second
 
-// follow calls apply after each change in the store by another process, until ctx ends.
+// follow calls apply after each change that another process makes in the store, until ctx is
+// canceled.
 func (c *Collector) follow(ctx context.Context, changes <-chan struct{}, apply func(context.Context) error) {
 	for range changes {
 		for ctx.Err() == nil {
@@ -232,7 +237,7 @@ func (c *Collector) catchUp(ctx context.Context) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
 	if c.life.Err() != nil {
-		return nil // the next process applies them
+		return nil // the next process applies the changes
 	}
 	stored, err := c.loadStored(ctx)
 	if err != nil || reflect.DeepEqual(stored, c.settings.stored) {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// SendTest sends a test call to each webhook of a destination at the same time, without retries,
+// SendTest sends a test call to all webhooks of a destination at the same time, without retries,
 // and returns the attempts. The call is not stored.
 func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ string) ([]tracking.Attempt, error) {
 	id := "test-" + strings.ToLower(rand.Text())
@@ -61,6 +61,6 @@ func testCall(typ, id string) []byte {
 	case "alias":
 		call["previousId"] = "test-before"
 	}
-	body, _ := json.Marshal(call) // strings and numbers always marshal
+	body, _ := json.Marshal(call) // cannot fail for strings and numbers
 	return body
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// HintOf returns how to fix the problem of a code, or "".
+// HintOf returns a hint how to fix the problem with a code, or "".
 func HintOf(c tracking.Code) string { return hints[c] }
 
 // Codes returns all codes, sorted.

@@ -12,14 +12,14 @@ import (
 
 // A Call is an accepted or rejected call.
 type Call struct {
-	tracking.Call               // the readable fields of a rejected call
-	Code          tracking.Code // why it was rejected; empty for an accepted call
+	tracking.Call               // contains only the readable fields of a rejected call
+	Code          tracking.Code // reason for the rejection; empty for an accepted call
 	Message       string        // the error message
 
 	decoded map[string]any // cached result of value
 }
 
-// Fields of a call in addition to its body.
+// Fields that can be expected in addition to those of the body.
 const (
 	sourceMember = "source"
 	codeMember   = "code"
@@ -27,7 +27,7 @@ const (
 
 func (c *Call) isBad() bool { return c.Code != "" }
 
-// value returns the fields of the call. For invalid JSON it returns the readable fields.
+// value returns the fields of the call. If the JSON is invalid, it returns only the readable fields.
 func (c *Call) value() map[string]any {
 	if c.decoded != nil {
 		return c.decoded
@@ -55,7 +55,7 @@ func (c *Call) title() string { return Title(&c.Call) }
 // Title describes a call in one line.
 func Title(c *tracking.Call) string {
 	var b strings.Builder
-	b.WriteString(strings.Trim(strconv.Quote(c.Type), `"`)) // the type of a rejected call can be any string
+	b.WriteString(strings.Trim(strconv.Quote(c.Type), `"`)) // quoted, because the type of a rejected call can be any string
 	for _, part := range []struct{ name, value string }{
 		{"", c.Event}, {"", c.Name}, {"userId", c.UserID}, {"anonymousId", c.AnonymousID}, {"groupId", c.GroupID},
 		{"previousId", c.PreviousID}, {"messageId", c.ID},

@@ -5,29 +5,29 @@ import "slices"
 // A Status is the status of expectations.
 type Status int
 
-// Expectations are Waiting until all expected calls have arrived, and then Holding. They are
-// Broken permanently after too many calls.
+// Expectations are Waiting until all expected calls have arrived; then they are Holding. After too
+// many calls, they are Broken permanently.
 const (
 	Waiting Status = iota
 	Holding
 	Broken
 )
 
-// A Checker counts the calls of a request.
+// A Checker counts the calls that match the expectations of a Request.
 type Checker struct {
 	request   *Request
 	tallies   []tally
-	turn      int // for ordered expectations: the next one to fulfill
-	good, bad int // accepted and rejected calls
+	turn      int // index of the next expectation to fulfill, for ordered expectations
+	good, bad int // numbers of accepted and rejected calls
 }
 
-// maxTitles limits the listed calls.
+// maxTitles is the maximum number of calls in a list.
 const maxTitles = 10
 
 // A tally counts the calls of an expectation.
 type tally struct {
 	got   int
-	due   int      // calls in order
+	due   int      // number of calls that arrived in order
 	first []string // titles of the first calls
 }
 
@@ -59,7 +59,7 @@ func (c *Checker) Add(call *Call) {
 			c.skip()
 		}
 	}
-	call.decoded = nil // larger than the call
+	call.decoded = nil // frees the memory, which is larger than the call
 }
 
 // skip advances to the next expectation that needs calls.
@@ -69,7 +69,7 @@ func (c *Checker) skip() {
 	}
 }
 
-// Status returns the status after the added calls.
+// Status returns the status of the expectations after the added calls.
 func (c *Checker) Status() Status {
 	status := Holding
 	for i, e := range c.request.Expect {
@@ -86,7 +86,7 @@ func (c *Checker) Status() Status {
 	return status
 }
 
-// IsBounded reports whether an expectation can break.
+// IsBounded reports whether any expectation limits the number of calls.
 func (r *Request) IsBounded() bool {
 	return slices.ContainsFunc(r.Expect, (*Expectation).isBounded)
 }

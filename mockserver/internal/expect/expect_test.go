@@ -105,7 +105,7 @@ func TestOneExpectation(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	for document, statuses := range map[string]string{ // after 0, 1, 2 and 3 calls
+	for document, statuses := range map[string]string{ // keys are documents; values are the statuses after 0, 1, 2 and 3 calls
 		`{"expect":[{"type":"page"}]}`:                                "WHHH",
 		`{"expect":[{"type":"page","count":2}]}`:                      "WWHB",
 		`{"expect":[{"type":"page","count":0}]}`:                      "HBBB",
@@ -145,7 +145,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestRejectedCalls(t *testing.T) {
-	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // rejected calls can have any type
+	parse(t, `{"expect":[{"bad":true,"type":"trakc"}]}`) // a rejected call can have any type
 	c := expect.NewChecker(parse(t, `{"expect":[{"bad":true,"code":"event_not_defined","userId":"u"},{"type":"track","count":0}]}`))
 	c.Add(bad("event_not_defined", `{"type":"track","userId":"u"}`))
 	assert.Equal(t, expect.Waiting, c.Status(), "userId was not read of it")
@@ -262,8 +262,25 @@ func TestTooManyExpectations(t *testing.T) {
 	assert.Equal(t, "expect is a list of 101: make it a list of 1 to 100 expectations", problems[0].String())
 }
 
-// FuzzExpectations checks that any document is either rejected with a path and hint or counts
-// any call, and that a call matches an expectation of itself.
+// Problems contain little of their input, and their number is limited, because each contains its
+// path.
+func TestManyAndLongProblems(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	_, problems := expect.Parse(map[string]any{"expect": []any{map[string]any{long: 1, "event": map[string]any{"$regexp": "(" + long}}}})
+	require.Len(t, problems, 2)
+	for _, p := range problems {
+		assert.Less(t, len(p.String()), 1000)
+	}
+	unknown := map[string]any{}
+	for i := range 1000 {
+		unknown[fmt.Sprint(i)] = 1
+	}
+	_, problems = expect.Parse(map[string]any{"expect": []any{unknown}})
+	assert.Len(t, problems, 100)
+}
+
+// FuzzExpectations checks that any document is either rejected with a path and a hint, or can be
+// compared with any call. It also checks that a call matches itself.
 func FuzzExpectations(f *testing.F) {
 	f.Add(`{"expect":[{"event":"A","properties":{"a":{"$min":1}}}]}`, order)
 	f.Add(`{"within":"1s","ordered":true,"expect":[{"bad":true,"count":0},{"context":{"a":[{"$any":true}]}}]}`, `{"type":"\u0000"}`)

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// unbounded is the maximum of an expectation without maximum.
+// unbounded is the value of Expectation.most if the number of calls is not limited.
 const unbounded = -1
 
-// members are the fields that can be expected, in display order.
+// members contains the names of the fields that can be expected, in display order.
 var members = append(slices.DeleteFunc(slices.Clone(fields.Names[:]), func(name string) bool {
 	return name == "" || name == fields.Names[fields.WriteKey]
 }), sourceMember, codeMember)
@@ -22,26 +22,26 @@ var members = append(slices.DeleteFunc(slices.Clone(fields.Names[:]), func(name 
 type Expectation struct {
 	bad         bool           // expects rejected calls
 	want        map[string]any // the expected fields
-	literals    []literal      // strings in want, for a check without decoding
+	literals    []literal      // strings in want; compared with a call without decoding it
 	least, most int
 }
 
-// A literal is an expected string.
+// A literal is a string that the call must contain in a field.
 type literal struct {
 	field fields.Field
 	text  string
 }
 
-// isBounded reports whether there is a maximum.
+// isBounded reports whether the number of calls is limited.
 func (e *Expectation) isBounded() bool { return e.most != unbounded }
 
-// takes reports whether a call matches.
+// takes reports whether a call matches the expectation.
 func (e *Expectation) takes(c *Call) bool {
 	return e.misses(c) == 0 && len(e.differences(c).Lines) == 0
 }
 
-// misses returns the number of literals that a call does not match, without decoding it. The
-// rejection status counts as a literal.
+// misses returns the number of literals that a call does not match, without decoding the call. It
+// counts the rejection status as a literal.
 func (e *Expectation) misses(c *Call) (n int) {
 	if e.bad != c.isBad() {
 		n++
@@ -54,7 +54,7 @@ func (e *Expectation) misses(c *Call) (n int) {
 	return n
 }
 
-// differences describes how a call differs, one line per difference.
+// differences describes how a call differs from the expectation, one line per difference.
 func (e *Expectation) differences(c *Call) *jsondiff.Diff {
 	d := jsondiff.Compare(c.value(), e.want, true)
 	switch {
@@ -77,7 +77,7 @@ func (e *Expectation) title() string {
 		typ = "call"
 	}
 	b.WriteString(typ)
-	for _, name := range []string{"event", "name"} { // as in Title
+	for _, name := range []string{"event", "name"} { // in the same order as in Title
 		if s, ok := e.want[name].(string); ok {
 			fmt.Fprintf(&b, " %.60q", s)
 		}

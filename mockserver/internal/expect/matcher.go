@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// Field names that define a matcher.
+// Names of the fields that define a matcher.
 const (
 	anyMatcher    = "$any"
 	typeMatcher   = "$type"
@@ -26,7 +26,7 @@ const (
 
 var matcherNames = []string{anyMatcher, typeMatcher, regexpMatcher, absentMatcher, minMatcher, maxMatcher, equalsMatcher}
 
-// A matcher is a jsondiff.Matcher from a document.
+// A matcher is a jsondiff.Matcher that is defined in a document.
 type matcher struct {
 	written map[string]any
 	words   string // description of matching values
@@ -42,7 +42,7 @@ func (m *matcher) String() string { return m.words }
 // MarshalJSON implements json.Marshaler.
 func (m *matcher) MarshalJSON() ([]byte, error) { return json.Marshal(m.written) }
 
-// wantOf converts an expected value and replaces matcher objects.
+// wantOf converts an expected value. It replaces objects that define a matcher with the matcher.
 func (ps *problems) wantOf(path []any, v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -70,8 +70,8 @@ func (ps *problems) wantOf(path []any, v any) any {
 
 func isMatcher(name string) bool { return slices.Contains(matcherNames, name) }
 
-// matcherLike returns the matcher that a misspelled name may refer to, or "". It allows one
-// different letter, because property names can begin with a dollar sign.
+// matcherLike returns the matcher name that was probably misspelled, or "". It allows only one wrong
+// letter, because property names may begin with a dollar sign.
 func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
@@ -147,21 +147,22 @@ func isOfType(v any, name string) bool {
 	return false
 }
 
-// maxRegexp limits a regular expression, in bytes.
+// maxRegexp is the maximum length of a regular expression in bytes.
 const maxRegexp = 1000
 
 func (ps *problems) regexpMatcher(m *matcher, path []any, value any) {
-	text, ok := value.(string)
-	if !ok || len(text) > maxRegexp {
+	pattern, ok := value.(string)
+	if !ok || len(pattern) > maxRegexp {
 		ps.add(path, "is "+jsondiff.Text(value, 40), fmt.Sprintf("use a regular expression of at most %d bytes, as a string", maxRegexp))
 		return
 	}
-	expression, err := regexp.Compile(text)
+	expression, err := regexp.Compile(pattern)
 	if err != nil {
-		ps.add(path, fmt.Sprintf("is %q", text), "correct it: "+strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; the syntax is RE2")
+		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		ps.add(path, "is "+text.Quote(text.MaxRepeated/2, pattern), "correct it: "+text.CutBytes(text.MaxRepeated/2, why)+"; the syntax is RE2")
 		return
 	}
-	m.words = fmt.Sprintf("a string that matches %q", text)
+	m.words = fmt.Sprintf("a string that matches %q", pattern)
 	m.match = func(got any, present bool) bool {
 		s, ok := got.(string)
 		return present && ok && expression.MatchString(s)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
-// Limits and defaults of a document.
+// Limits and defaults of Request.
 const (
 	MaxExpectations = 100
 	MaxWithin       = 5 * time.Minute
@@ -21,11 +21,11 @@ const (
 	DefaultSettle   = 250 * time.Millisecond
 )
 
-// A Request is a parsed document.
+// A Request is a parsed document of expectations.
 type Request struct {
-	// Within is the time in which the calls must arrive.
+	// Within is the time limit for the arrival of the calls.
 	Within time.Duration
-	// Settle is the additional time in which excess calls are detected.
+	// Settle is the additional time to wait for calls beyond the expected number.
 	Settle time.Duration
 	// Source and WriteKey restrict the calls to one source. At most one of them is set.
 	Source, WriteKey string
@@ -40,7 +40,8 @@ var (
 	expectationMembers = append(slices.Clone(members), "bad", "count", "atLeast", "atMost")
 )
 
-// Parse parses a document that was decoded like jsondiff.Decode. It returns all mistakes.
+// Parse parses a document that was decoded by jsondiff.Decode or similarly. It returns all mistakes
+// in the document.
 func Parse(document any) (*Request, []Problem) {
 	var ps problems
 	r := &Request{Within: DefaultWithin, Settle: DefaultSettle}
@@ -134,7 +135,7 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	return e
 }
 
-// bounds parses atLeast and atMost.
+// bounds parses the fields atLeast and atMost of an expectation.
 func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 	_, exactly := object["count"]
 	for _, name := range []string{"atLeast", "atMost"} {
@@ -157,7 +158,7 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 	}
 }
 
-// isText reports whether a field is a string field of a call.
+// isText reports whether a field of a call is a string.
 func isText(f fields.Field) bool {
 	var c Call
 	return fields.TextOf(&c.Call, f) != nil
@@ -216,7 +217,7 @@ func (ps *problems) count(path []any, value any, n *int) {
 	*n = count
 }
 
-// kindOf describes the type of a value.
+// kindOf returns a noun phrase for the type of a value.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,12 +10,13 @@ import (
 
 // A Problem is a mistake in a document.
 type Problem struct {
-	Path  []any // field names and indexes
+	Path  []any // names of fields and indices of elements
 	Wrong string
 	Hint  string // how to fix it
 }
 
-// Field returns the path as in expect[0].properties.
+// Field returns the path, for example expect[0].properties. It shortens the path to MaxRepeated
+// bytes.
 func (p Problem) Field() string {
 	var b strings.Builder
 	for _, step := range p.Path {
@@ -36,7 +37,7 @@ func (p Problem) Field() string {
 	if b.Len() == 0 {
 		return "document"
 	}
-	return b.String()
+	return text.CutBytes(text.MaxRepeated, b.String())
 }
 
 func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }
@@ -44,16 +45,22 @@ func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.H
 // problems collects mistakes.
 type problems []Problem
 
+// maxProblems limits the problems, each of which has a copy of its path.
+const maxProblems = 100
+
 func (ps *problems) add(path []any, wrong, hint string) {
+	if len(*ps) == maxProblems {
+		return
+	}
 	*ps = append(*ps, Problem{append([]any{}, path...), wrong, hint})
 }
 
-// unknown adds an unknown field.
+// unknown adds a Problem for an unknown field.
 func (ps *problems) unknown(path []any, name string, known []string) {
 	ps.add(append(path[:len(path):len(path)], name), "is not a known field", hintOf(name, known))
 }
 
-// hintOf returns the closest known name or all known names.
+// hintOf suggests the closest known name. If there is none, it lists all known names.
 func hintOf(name string, known []string) string {
 	if best := text.Closest(name, known, 2); best != "" {
 		return "did you mean " + best + "?"

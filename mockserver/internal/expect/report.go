@@ -11,14 +11,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxNear limits the calls that are compared with an expectation.
+// maxNear is the maximum number of calls that are compared with an expectation.
 const maxNear = 100
 
 // A Report contains the result of each expectation.
 type Report struct {
 	OK           bool     `json:"ok"`
-	Code         string   `json:"code,omitempty"` // CodeNotMet unless OK
-	Message      string   `json:"message"`        // the report as text
+	Code         string   `json:"code,omitempty"` // CodeNotMet if OK is false
+	Message      string   `json:"message"`        // report as text
 	WaitedMS     int64    `json:"waitedMs"`
 	Source       string   `json:"source,omitempty"` // the source of the calls; empty for all sources
 	Good         int      `json:"good"`             // number of accepted calls
@@ -34,25 +34,25 @@ const CodeNotMet = "expectations_not_met"
 // A Result is the result of one expectation.
 type Result struct {
 	OK       bool     `json:"ok"`
-	Expected string   `json:"expected"` // description in one line
-	Want     string   `json:"want"`     // such as "at least 1"
+	Expected string   `json:"expected"` // expectation in one line
+	Want     string   `json:"want"`     // expected number of calls, such as "at least 1"
 	Got      int      `json:"got"`
 	Problem  string   `json:"problem,omitempty"`
 	Calls    []string `json:"calls,omitempty"` // titles of the first matching calls
 	Nearest  *Near    `json:"nearest,omitempty"`
 }
 
-// A Near is the call nearest to an expectation.
+// A Near is the call that is nearest to an expectation.
 type Near struct {
-	Call        string   `json:"call"` // description in one line
+	Call        string   `json:"call"` // call in one line
 	Source      string   `json:"source"`
 	MessageID   string   `json:"messageId,omitempty"`
 	Bad         bool     `json:"bad"`
 	Differences []string `json:"differences"`
 }
 
-// Report explains the status. newest are the newest added calls, oldest first, among which it
-// finds the nearest calls.
+// Report explains the status of the expectations. newest contains the newest added calls, oldest
+// first. Report searches them for the calls that are nearest to the expectations.
 func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Source: c.request.Source, Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
 	for i := range c.request.Expect {
@@ -103,8 +103,9 @@ func countOf(n int) string {
 	return text.GroupDigits(n)
 }
 
-// nearest returns the call with the most matching literals, then the fewest differences, then
-// the smallest edit distance, then the newest. It returns nil if there is none.
+// nearest returns the call that is nearest to the expectation, or nil. Calls are compared by the
+// number of matching literals, the number of differences, the edit distance, and the age, where newer
+// calls win.
 func (e *Expectation) nearest(newest []*Call) *Near {
 	candidates := slices.Clone(newest)
 	slices.Reverse(candidates)
@@ -128,7 +129,7 @@ func (e *Expectation) nearest(newest []*Call) *Near {
 	return near
 }
 
-// Text formats the report. place returns the location of an expectation.
+// Text formats the report. place returns the location of an expectation in its document.
 func (r *Report) Text(place func(i int) string) string {
 	var b strings.Builder
 	failed := 0

@@ -1,6 +1,6 @@
 // Package fields describes the fields of a call: their names, how their values are read and
 // written, and the supported time formats.
 //
-// Its functions are stateless, and read in one pass without building values. [ReadCall] reads
-// a stored call.
+// Its functions are stateless. They read JSON in one pass without building values. [ReadCall]
+// parses a stored call.
 package fields

@@ -32,7 +32,7 @@ const (
 	WriteKey
 )
 
-// Names are the names of the fields.
+// Names contains the names of the fields.
 var Names = [...]string{
 	Type: "type", MessageID: "messageId", UserID: "userId", AnonymousID: "anonymousId",
 	Event: "event", Name: "name", Category: "category", GroupID: "groupId", PreviousID: "previousId",
@@ -41,10 +41,10 @@ var Names = [...]string{
 	ReceivedAt: "receivedAt", WriteKey: "writeKey",
 }
 
-// Types are the types of calls that senders send.
+// Types contains the types of calls that senders may send.
 var Types = []string{"track", "identify", "page", "screen", "group", "alias"}
 
-// ByName is the inverse of Names.
+// ByName maps names to fields.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
 	for f, name := range Names {
@@ -66,11 +66,12 @@ func Describing(typ string) Field {
 	return Properties
 }
 
-// Find returns the value of a field in the body of a call, or nil. The last of duplicate
-// keys wins.
+// Find returns the value of a field in the body of a call, or nil. If the key occurs twice, it
+// returns the last value.
 func Find(body []byte, f Field) []byte { return Member(body, Names[f]) }
 
-// Member returns the value of an object's field, or nil. The last of duplicate keys wins.
+// Member returns the value of an object's field, or nil. If the key occurs twice, it returns the
+// last value.
 func Member(object []byte, name string) (value []byte) {
 	for m := range jsonscan.Members(object) {
 		if string(jsonscan.Unquote(m.Key)) == name {
@@ -80,7 +81,7 @@ func Member(object []byte, name string) (value []byte) {
 	return value
 }
 
-// Text returns the content of a string, the digits of a number, and otherwise "".
+// Text returns the content of a string or the digits of a number. For other values it returns "".
 func Text(value []byte) string {
 	switch c := value[0]; {
 	case c == '"':
@@ -91,7 +92,7 @@ func Text(value []byte) string {
 	return ""
 }
 
-// TextLike returns Text(value). If it is equal to like, it returns like without allocating.
+// TextLike is like Text. If the result is equal to like, it returns like without allocating.
 func TextLike(value []byte, like string) string {
 	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
 		return like
@@ -99,7 +100,7 @@ func TextLike(value []byte, like string) string {
 	return Text(value)
 }
 
-// TimeText returns the content of a string, and otherwise nil.
+// TimeText returns the content of a string. For other values it returns nil.
 func TimeText(value []byte) []byte {
 	if value[0] != '"' || len(value) == len(`""`) {
 		return nil
@@ -107,7 +108,7 @@ func TimeText(value []byte) []byte {
 	return jsonscan.Unquote(value)
 }
 
-// Object returns the value if it is an object, and otherwise nil.
+// Object returns the value if it is an object. For other values it returns nil.
 func Object(value []byte) []byte {
 	if len(value) > 0 && value[0] == '{' {
 		return value
@@ -115,7 +116,7 @@ func Object(value []byte) []byte {
 	return nil
 }
 
-// AppendString appends s, which must be valid UTF-8, as JSON.
+// AppendString appends s as a JSON string. s must be valid UTF-8.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -132,11 +133,11 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// maxLibrary limits the name and version of a library, in characters.
+// maxLibrary is the maximum length of a library's name and version in characters.
 const maxLibrary = 100
 
-// Library returns the library in a call's context, such as "analytics-go 1.2.3", or "". The
-// context may be nil.
+// Library returns the name and version of the library in a call's context, such as "analytics-go
+// 1.2.3", or "". The context may be nil.
 func Library(context []byte) string {
 	var name, version string
 	for part := range jsonscan.Members(Member(context, "library")) {

@@ -41,7 +41,8 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 	return c, nil
 }
 
-// TextOf returns the string of a call that contains a field, or nil.
+// TextOf returns a pointer to the string of a call that contains a field. It returns nil for other
+// fields.
 func TextOf(c *tracking.Call, f Field) *string {
 	switch f {
 	case MessageID:

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// ParseTime parses an ISO 8601 time in the variants that senders use: with or without "-" and
-// ":"; with "T" or a blank before the time of day; with hours only, or any fraction of a
-// second; with the zone Z, UTC, GMT, +00:00, +0000 or +00, optionally after a blank. The
-// default zone is UTC, the default time midnight. Years outside 0 to 9999 are invalid, because
-// they cannot be written in RFC 3339.
+// ParseTime parses an ISO 8601 time in the variants that senders use. "-" and ":" may be missing. The
+// separator before the time of day is "T" or a blank. Minutes, seconds and fractions of a second are
+// optional. The zone is Z, UTC, GMT, +00:00, +0000 or +00, and may follow a blank. The default zone
+// is UTC, and the default time is midnight. Years outside 0 to 9999 are invalid, because RFC 3339
+// cannot represent them.
 func ParseTime(s string) (time.Time, error) { return ReadTime([]byte(s)) }
 
-// ReadTime is ParseTime for bytes.
+// ReadTime is like ParseTime, for a byte slice.
 func ReadTime(s []byte) (time.Time, error) {
 	var t time.Time
-	ok := t.UnmarshalText(s) == nil && isZone(s) // RFC 3339 is the most common format
+	ok := t.UnmarshalText(s) == nil && isZone(s) // tried first, because most times are in RFC 3339
 	if !ok {
 		if t, ok = readLenient(s); !ok {
 			return time.Time{}, fmt.Errorf("%.40q is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z", s)
@@ -30,27 +30,27 @@ func ReadTime(s []byte) (time.Time, error) {
 	return t, nil
 }
 
-// isZone reports whether the zone of an RFC 3339 time is valid: UnmarshalText also accepts
-// 24 hours and 60 minutes.
+// isZone reports whether the zone of an RFC 3339 time is valid. The check is necessary because
+// UnmarshalText also accepts 24 hours and 60 minutes.
 func isZone(s []byte) bool {
 	end := len(s) - 1
 	return s[end] == 'Z' || string(s[end-4:end-2]) <= "23" && s[end-1] <= '5'
 }
 
 // lenientTime matches the parts of a time. It does not check separators and ranges.
-var lenientTime = regexp.MustCompile(`^(\d{4})(-?)(\d\d)(-?)(\d\d)` + // 1 to 5: the date
-	`(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:(:?)(\d\d)(?:[.,](\d+))?)?)?` + // 6 to 11: the time of day
-	` ?(?:Z|z|UTC|GMT|([+-])(\d\d)(?::?(\d\d))?)?)?$`) // 12 to 14: the zone
+var lenientTime = regexp.MustCompile(`^(\d{4})(-?)(\d\d)(-?)(\d\d)` + // groups 1 to 5: the date
+	`(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:(:?)(\d\d)(?:[.,](\d+))?)?)?` + // groups 6 to 11: the time of day
+	` ?(?:Z|z|UTC|GMT|([+-])(\d\d)(?::?(\d\d))?)?)?$`) // groups 12 to 14: the zone
 
 func readLenient(s []byte) (t time.Time, ok bool) {
 	m := lenientTime.FindStringSubmatch(string(s))
 	if m == nil || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
 		return time.Time{}, false
 	}
-	part := func(i int) int { n, _ := strconv.Atoi(m[i]); return n } // 0 if it is missing
+	part := func(i int) int { n, _ := strconv.Atoi(m[i]); return n } // returns 0 for a missing part
 	date := time.Date(part(1), time.Month(part(3)), part(5), 0, 0, 0, 0, time.UTC)
 	if int(date.Month()) != part(3) || date.Day() != part(5) {
-		return time.Time{}, false // no such day
+		return time.Time{}, false // the month does not have this day
 	}
 	hour, minute, second := part(6), part(8), part(10)
 	nanos, _ := strconv.Atoi((m[11] + "000000000")[:9])
@@ -71,8 +71,8 @@ func readLenient(s []byte) (t time.Time, ok bool) {
 // timeLayout is the format of stored times.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// AppendTimeMember appends name, which is the start of a field up to the opening quote of
-// its value, and a time. For the zero time it appends nothing.
+// AppendTimeMember appends a field with a time. name is the beginning of the field, up to and
+// including the opening quote of its value. For the zero time, it appends nothing.
 func AppendTimeMember(dst []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return dst

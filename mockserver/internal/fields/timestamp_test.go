@@ -82,15 +82,15 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// FuzzParseTime compares the parser with the standard library for RFC 3339 times, and checks
-// that parsed times can be written and parsed again.
+// FuzzParseTime compares the parser with the standard library for RFC 3339 times. It also checks that
+// parsed times can be written and parsed again.
 func FuzzParseTime(f *testing.F) {
 	for _, seed := range []string{"2026-01-31T12:34:56.789Z", "20260131T123456+01", "2026-01-31 12:34 UTC", "2016-12-31T23:59:60Z", "0000-01-01T00:00:00+23:59"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := ParseTime(text)
-		var want time.Time // UnmarshalText is stricter than time.Parse
+		var want time.Time // uses UnmarshalText, which is stricter than time.Parse
 		if want.UnmarshalText([]byte(text)) == nil && want.UTC().Year() >= 0 && want.UTC().Year() <= 9999 {
 			require.NoError(t, err)
 			require.True(t, want.Equal(got), "%v, want %v", got, want)

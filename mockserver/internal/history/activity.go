@@ -7,18 +7,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Activity is an event of an item: its arrival, or, if Attempt or Ended is set, a request
-// to a webhook or an outcome.
+// An Activity is an event of an item. If Attempt is set, it is a request to a webhook; if Ended is
+// set, it is an outcome; otherwise it is the arrival of the item.
 type Activity struct {
 	Item    Item
 	Attempt *tracking.Attempt
 	Ended   *tracking.Ended
 }
 
-// Activities are the activities after a position, oldest first.
+// Activities contains activities after a position, oldest first.
 type Activities struct {
 	Activities []Activity
-	Next       string // position after these
+	Next       string // position after these activities
 	Skipped    int64  // number of activities that were left out or have expired
 }
 
@@ -27,8 +27,8 @@ func (f *Feed) oldestActivity() int64 {
 	return max(f.firstActivity, f.activityCount-int64(len(f.activities)))
 }
 
-// position returns the position before the activity with number next: the epoch of the feed
-// and the number.
+// position returns the position before an activity. It consists of the epoch of the feed and the
+// number of the activity.
 func (f *Feed) position(next int64) string { return f.epoch + "." + strconv.FormatInt(next, 10) }
 
 // parsePosition returns the number of the next activity. If the position is not from this
@@ -58,14 +58,14 @@ func (f *Feed) activity(n int64) (a Activity, retained bool) {
 			a.Ended = &e.Record.Ends[i]
 		}
 	}
-	a.Item = e.Item // the caller makes a snapshot
+	a.Item = e.Item // the caller copies the item
 	return a, true
 }
 
-// Activities returns up to limit matching activities after a position. With newest set, or
-// if the position is not from this process, they are the newest matching activities. Skipped
-// is 0 in the second case. match is called with the lock held and must be fast. The lock is
-// released after each chunk.
+// Activities returns up to limit matching activities after a position. If newest is set, or if the
+// position is from another process, it returns the newest matching activities. If the position is
+// from another process, Skipped is 0. match is called with the lock held and must be fast. The
+// lock is released between chunks.
 func (h *History) Activities(position string, limit int, newest bool, match func(*Activity) bool) Activities {
 	var found Activities
 	var next, end int64
@@ -79,7 +79,7 @@ func (h *History) Activities(position string, limit int, newest bool, match func
 	})
 	for full := false; next < end && !full; {
 		h.View(func(f *Feed) {
-			if oldest := f.oldestActivity(); next < oldest { // some have expired in the meantime
+			if oldest := f.oldestActivity(); next < oldest { // some activities have expired in the meantime
 				found.Skipped += oldest - next
 				next = oldest
 			}
@@ -98,7 +98,7 @@ func (h *History) Activities(position string, limit int, newest bool, match func
 	return found
 }
 
-// take adds an activity if it matches, and reports whether there was no room for it.
+// take adds an activity if it matches. full reports that there was no room for it.
 func (l *Activities) take(f *Feed, n int64, limit int, newest bool, match func(*Activity) bool) (full bool) {
 	a, retained := f.activity(n)
 	switch {

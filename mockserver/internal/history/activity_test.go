@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// happened describes activities.
+// happened describes each activity in a word.
 func happened(l history.Activities) (words []string) {
 	for _, a := range l.Activities {
 		switch {
@@ -125,7 +125,7 @@ func TestMatchingActivities(t *testing.T) {
 	assert.Zero(t, l.Skipped)
 }
 
-// TestReacceptedCallRepeatsNoActivities accepts a renewed call again.
+// TestReacceptedCallRepeatsNoActivities accepts a call again after Renew.
 func TestReacceptedCallRepeatsNoActivities(t *testing.T) {
 	h := history.New(100)
 	accept(h, "a")

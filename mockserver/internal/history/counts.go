@@ -22,7 +22,7 @@ const (
 	TallyKinds
 )
 
-// A tally counts events in each of the last seconds. The History's lock guards it.
+// A tally counts events in each of the last tallySeconds seconds. It is guarded by History.mu.
 type tally struct{ seconds [tallySeconds]Second }
 
 // A Second contains the counts of one second.
@@ -43,10 +43,10 @@ func (t *tally) add(at time.Time, kind, n int) {
 	s.N[kind] += n
 }
 
-// end counts an outcome.
+// end counts an outcome of a call.
 func (t *tally) end(e tracking.Ended) {
 	if e.Attempt == 0 {
-		return // replayed
+		return // the start of a replay is not an outcome
 	}
 	kinds := [...]int{tracking.StatePending: tallyRetried, tracking.StateDelivered: tallyDelivered, tracking.StateFailed: tallyFailed, tracking.StateFiltered: tallyFiltered}
 	if int(e.State) < len(kinds) {
@@ -54,7 +54,7 @@ func (t *tally) end(e tracking.Ended) {
 	}
 }
 
-// since returns the counts of each second from first to last, without seconds that have no events.
+// since returns the counts of each second from first to last. It omits seconds without events.
 func (t *tally) since(first, last int64) []Second {
 	var seconds []Second
 	for at := max(first, last-tallySeconds+1); at <= last; at++ {
@@ -76,13 +76,13 @@ type recentAttempts map[string]*attemptRow
 
 type attemptRow struct {
 	n      int       // number of attempts
-	failed uint64    // a bit per attempt, the newest lowest; set if the attempt failed
+	failed uint64    // one bit per attempt, set if the attempt failed; the lowest bit is the newest attempt
 	last   time.Time // end of the newest attempt
 }
 
 func (a recentAttempts) add(e tracking.Ended) {
 	if e.Attempt == 0 || e.State == tracking.StateFiltered {
-		return // nothing was sent
+		return // no request was sent
 	}
 	r := a[e.Destination]
 	if r == nil {
@@ -100,12 +100,12 @@ func (a recentAttempts) add(e tracking.Ended) {
 	r.last = e.At
 }
 
-// since returns the number of a destination's newest attempts, and of the failed ones. The
-// result is zero if the newest attempt was before since.
+// since returns the number of a destination's newest attempts, and the number of failures among
+// them. It returns zeros if the newest attempt was before since.
 func (a recentAttempts) since(destination string, since time.Time) (attempts, failed int) {
 	r := a[destination]
 	if r == nil || r.last.Before(since) {
-		return 0, 0 // none, or of a previous destination with this name
+		return 0, 0 // no attempts, or attempts to a previous destination with this name
 	}
 	return r.n, bits.OnesCount64(r.failed)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Item is a call with its history, a rejected call, or a refused request. One of Record,
+// An Item is a call with its history, a rejected call, or a refused request. Exactly one of Record,
 // Rejection and Refusal is set.
 type Item struct {
-	Order  int64 // number by arrival, from 1
-	Change int64 // number of the item's last change, among the changes of all items
+	Order  int64 // position by arrival, counted from 1
+	Change int64 // position of the item's last change among the changes of all items
 
 	Record    *tracking.Record
 	Rejection *tracking.Rejection
@@ -25,7 +25,7 @@ type Item struct {
 	Read      *tracking.Call // the readable part of a rejected call
 }
 
-// Call returns the call, or the readable part of a rejected one.
+// Call returns the call, or the readable part of a rejected call.
 func (i *Item) Call() *tracking.Call {
 	switch {
 	case i.Record != nil:
@@ -38,8 +38,8 @@ func (i *Item) Call() *tracking.Call {
 	return &tracking.Call{}
 }
 
-// TitleOf returns a one-line title of a call: its event, the name of its page, or the IDs
-// that it is about.
+// TitleOf returns a one-line title of a call: the event, the name of the page, or the IDs in the
+// call.
 func TitleOf(c *tracking.Call) string {
 	switch c.Type {
 	case "page", "screen":
@@ -67,7 +67,7 @@ func (i *Item) At() time.Time {
 	}
 }
 
-// Snapshot returns a copy of an item. Items of the feed change.
+// Snapshot returns a copy of an item, because items in the feed change.
 func (i *Item) Snapshot() Item {
 	s := *i
 	if i.Record != nil {
@@ -88,7 +88,7 @@ func snapshot(r *tracking.Record) tracking.Record {
 
 // A Cursor is a reader's position in a feed. The zero value is not a position.
 type Cursor struct {
-	epoch  string // of the feed; differs for each process
+	epoch  string // epoch of the feed, which differs for each process
 	Change int64
 	Order  int64
 }
@@ -106,19 +106,19 @@ func ParseCursor(s string) Cursor {
 	return c
 }
 
-// A Feed contains all items of a History. They are numbered by arrival, for lists, and by
-// change, to find the changes since a cursor. The History's lock guards the feed and its
-// items.
+// A Feed contains all items of a History. Items are numbered by arrival, which is the order of
+// lists, and by change, to find changes since a cursor. The feed and its items are guarded by
+// History.mu.
 type Feed struct {
 	epoch   string // identifies the feed; immutable, and read without the lock
 	arrived int64  // order of the newest item
 	changes int64  // number of the last change
-	cleared int64  // number of the change that cleared the feed
+	cleared int64  // number of the change that last cleared the feed
 
 	rings  [kinds]ring
-	newest *entry // by change; entry.older links the others
+	newest *entry // most recently changed entry; the field older of each entry links to the next one
 
-	activities    []activityRef // the newest; activity n is at n modulo maxActivities
+	activities    []activityRef // the newest activities; activity n is at index n modulo maxActivities
 	activityCount int64         // number of all activities
 	firstActivity int64         // first activity after the last clear
 }
@@ -129,18 +129,18 @@ const (
 	synthetic        // synthetic calls; an audience may be large
 	rejected         // rejected calls
 	refused          // refused requests with a known write key
-	anonymous        // refused requests without one, possibly a flood
+	anonymous        // refused requests without a known write key, possibly very many
 	kinds
 )
 
-// callKinds is the number of kinds with records, which come first.
+// callKinds is the number of kinds with records. These kinds come first.
 const callKinds = rejected
 
-// A ring contains the newest items of a kind, limited in number and bytes.
+// A ring contains the newest items of one kind. Their number and size are limited.
 type ring struct {
 	limit       int
 	maxBytes    int64
-	entries     []*entry  // by Order, and also by Seq if they have a record
+	entries     []*entry  // sorted by Order, and also by Seq if they have a record
 	bytes       int64     // approximate size of the entries
 	expired     int64     // number of expired items
 	lastExpired time.Time // latest ReceivedAt of an expired call
@@ -149,17 +149,17 @@ type ring struct {
 // An entry is an Item with its bookkeeping.
 type entry struct {
 	Item
-	ring         *ring  // nil for a call that is not accepted yet
-	older, newer *entry // by change
-	size         int64  // approximate, in bytes
+	ring         *ring  // nil before the call is accepted
+	older, newer *entry // neighbors in the order of changes
+	size         int64  // approximate size in bytes
 
-	key event.Key // of a call
-	// restored is the number of Ends and Attempts from a previous run.
+	key event.Key // key of the call
+	// restored contains the number of Ends and Attempts that were restored from a previous run.
 	restored struct{ ends, attempts int }
-	since    time.Time // time of the first of the merged refusals
+	since    time.Time // time of the first merged refusal
 }
 
-// Limits of refused requests with a known write key, and of others.
+// Limits of refused requests: with a known write key, and without one.
 const (
 	maxRefusals  = 1000
 	maxAnonymous = 10
@@ -174,7 +174,7 @@ func newFeed(limit int) Feed {
 	return f
 }
 
-// add adds an entry to a ring with room.
+// add adds an entry to a ring that has room for it.
 func (f *Feed) add(r *ring, e *entry) {
 	f.arrived++
 	e.Order, e.ring = f.arrived, r
@@ -193,7 +193,7 @@ func (f *Feed) removeOldest(r *ring) (old *entry) {
 	return old
 }
 
-// touch marks an entry as changed.
+// touch records a change of an entry.
 func (f *Feed) touch(e *entry) {
 	f.unlink(e)
 	f.changes++
@@ -236,13 +236,13 @@ func (f *Feed) len() (n int) {
 	return n
 }
 
-// from returns the index of the first entry at or after order.
+// from returns the index of the first entry with at least the given order.
 func (r *ring) from(order int64) int {
 	return sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Order >= order })
 }
 
-// backward yields the entries of the first rings before order, newest first. It can be used
-// once.
+// backward yields the entries before order from the first rings, newest first. The result can be
+// used once.
 func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
 	var left [kinds][]*entry
 	for kind := range rings {
@@ -252,7 +252,7 @@ func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
 	return merged(left, true)
 }
 
-// forward yields the entries after order, oldest first. It can be used once.
+// forward yields the entries after order, oldest first. The result can be used once.
 func (f *Feed) forward(order int64) iter.Seq[*entry] {
 	var left [kinds][]*entry
 	for kind := range f.rings {
@@ -262,7 +262,7 @@ func (f *Feed) forward(order int64) iter.Seq[*entry] {
 	return merged(left, false)
 }
 
-// merged yields the entries of all kinds in order.
+// merged yields the entries of all kinds, sorted by Order.
 func merged(left [kinds][]*entry, newestFirst bool) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for {
@@ -292,7 +292,7 @@ func merged(left [kinds][]*entry, newestFirst bool) iter.Seq[*entry] {
 	}
 }
 
-// Item returns the item with an order, or nil.
+// Item returns the item with the given order, or nil.
 func (f *Feed) Item(order int64) *Item {
 	if e := f.entry(order); e != nil {
 		return &e.Item
@@ -313,8 +313,8 @@ func (f *Feed) entry(order int64) *entry {
 // End returns the cursor after the last item and change.
 func (f *Feed) End() Cursor { return Cursor{f.epoch, f.changes, f.arrived} }
 
-// Continues reports whether Since is valid for a cursor: it is from this process, and the
-// feed was not cleared since then.
+// Continues reports whether a cursor may be passed to Since: it is from this process, and the feed
+// was not cleared after it.
 func (f *Feed) Continues(c Cursor) bool {
 	return c.epoch == f.epoch && c.Change >= f.cleared && c.Change <= f.changes && c.Order >= 0 && c.Order <= f.arrived
 }
@@ -330,16 +330,16 @@ func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 	}
 }
 
-// maxActivities is the number of retained activities: half a second at 10,000 calls per
+// maxActivities is the number of retained activities. At 10,000 calls per second, this is half a
 // second.
 const maxActivities = 16_384
 
 // An activityRef refers to an activity of an item.
 type activityRef struct {
-	order int64 // of the item
+	order int64 // order of the item
 	kind  int8
-	// index is the index of the attempt or outcome, without restored ones: these may still
-	// be inserted before it.
+	// index is the index of the attempt or outcome. It does not count restored ones, because
+	// they may still be inserted before it.
 	index int32
 }
 
@@ -369,7 +369,7 @@ func (f *Feed) shiftEnds(order int64, index int32) {
 	}
 }
 
-// recordEarly adds the activities of a call from before its acceptance.
+// recordEarly adds the activities that happened before the call was accepted.
 func (f *Feed) recordEarly(e *entry) {
 	for i := range len(e.Record.Attempts) - e.restored.attempts {
 		f.record(activityRef{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few

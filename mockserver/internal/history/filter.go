@@ -11,22 +11,22 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A CallFilter selects calls that satisfy all fields. Zero fields are ignored.
+// A CallFilter selects calls that match all of its fields. Zero fields are ignored.
 type CallFilter struct {
-	IDs     []string // one of these messageIds
-	Sources []string // one of these
-	Types   []string // one of these
+	IDs     []string // the messageId is one of these
+	Sources []string // the source is one of these
+	Types   []string // the type is one of these
 	Event   string   // event of a track call, or name of a page or screen
 	UserID  string   // userId or anonymousId
 	Text    string   // substring of the encoded body, ignoring ASCII case
 	Since   time.Time
-	Until   time.Time    // exclusive; both refer to ReceivedAt
+	Until   time.Time    // exclusive; Since and Until refer to ReceivedAt
 	Where   search.Query // conditions on fields of the body
 
-	picked map[event.Key]bool // only these calls, unless nil
+	picked map[event.Key]bool // if not nil, only these calls
 }
 
-// PickOnly restricts the filter to these calls.
+// PickOnly restricts the filter to the given calls.
 func (f *CallFilter) PickOnly(calls map[event.Key]bool) { f.picked = calls }
 
 // Matches reports whether the filter selects a call.
@@ -50,8 +50,8 @@ func (f *CallFilter) Matches(c *tracking.Call) bool {
 	return f.Text == "" || text.ContainsFold(c.Body, []byte(f.Text))
 }
 
-// IsSynthetic reports whether the collector created the call: a deletion request, or an
-// update of an audience or a computed trait. It checks the format of the messageId.
+// IsSynthetic reports whether the collector created the call, to notify destinations of a deletion
+// request, an audience or a computed trait. It checks the format of the messageId.
 func IsSynthetic(c *tracking.Call) bool {
 	switch c.Type {
 	case "delete":

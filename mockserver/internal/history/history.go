@@ -14,19 +14,19 @@ const (
 	// DefaultBytes is the default memory limit of a History, in bytes.
 	DefaultBytes = 256 << 20
 
-	// Approximate memory of a call or rejection, an attempt and an outcome, without their
-	// strings.
+	// recordBytes, attemptBytes and endBytes are the approximate memory of a call or rejection,
+	// an attempt and an outcome, without their strings.
 	recordBytes  = 1024
 	attemptBytes = 1024
 	endBytes     = 256
 	// headerBytes is the approximate memory of a header field without its strings.
 	headerBytes = 64
 	// storeDelay is the maximum time to store a call. A call that is older than the newest
-	// expired call by more has expired too.
+	// expired call by more than storeDelay has expired too.
 	storeDelay = time.Second
-	// Fractions of the memory limit: 1/rejectionShare for rejected calls, and so on.
-	// refusalShare is for refused requests with a known write key, syntheticShare for
-	// synthetic calls, earlyShare for a generation of earlyEntries.
+	// The constants below divide the memory limit: rejected calls may use 1/rejectionShare,
+	// refused requests with a known write key 1/refusalShare, synthetic calls 1/syntheticShare,
+	// and each generation of earlyEntries 1/earlyShare.
 	rejectionShare = 8
 	refusalShare   = 16
 	syntheticShare = 4
@@ -40,9 +40,9 @@ type History struct {
 	markUnknown func(*tracking.Call) // see RecordUnknown; may be nil
 
 	mu      sync.Mutex    // guards the fields below
-	changed chan struct{} // closed at the next change; nil without waiters
+	changed chan struct{} // closed at the next change; nil if no reader waits
 	feed    Feed          // all retained items
-	lastSeq int64         // of the newest record
+	lastSeq int64         // Seq of the newest record
 	byCall  map[event.Key]*entry
 	early   earlyEntries
 	expired int64 // number of expired records
@@ -53,16 +53,16 @@ type History struct {
 
 // A callEntry is the entry of a call, with its record. It has one of these states:
 //
-//	state      found by call in   part of    next state
-//	early      early              -          retained, when the call is accepted; expired, when early is full
-//	retained   byCall             the feed   renewed, by Renew; expired, when newer calls need the room
-//	renewed    -                  the feed   expired, when newer calls need the room
+//	state      contained in       next state
+//	early      early              retained, when the call is accepted; expired, when early is full
+//	retained   byCall, the feed   renewed, by Renew; expired, when newer calls need the room
+//	renewed    the feed           expired, when newer calls need the room
 //	expired    -                  -
 //
 // If the call of a renewed entry is accepted again, it gets a new entry.
 type callEntry struct {
 	entry
-	record tracking.Record // Item.Record points to it
+	record tracking.Record // the field Record of Item points to it
 }
 
 func (e *callEntry) init() *entry {
@@ -70,8 +70,8 @@ func (e *callEntry) init() *entry {
 	return &e.entry
 }
 
-// New returns a History of the newest limit calls, limit synthetic calls, and limit rejected
-// calls. Zero means DefaultLimit. LimitBytes limits the memory, by default to DefaultBytes.
+// New returns a History that retains the newest limit calls, limit synthetic calls, and limit
+// rejected calls. Zero means DefaultLimit. The memory limit is DefaultBytes; LimitBytes changes it.
 func New(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -81,23 +81,23 @@ func New(limit int) *History {
 	return h
 }
 
-// LimitBytes limits the memory to about n bytes, including at most a quarter for synthetic
-// calls, an eighth for rejected calls, and a sixteenth for refused requests. The oldest
-// items expire first. Call it before the History is in use.
+// LimitBytes limits the memory to about n bytes. Synthetic calls may use at most a quarter of it,
+// rejected calls an eighth, and refused requests a sixteenth. The oldest items expire first. Call
+// LimitBytes before the History is in use.
 func (h *History) LimitBytes(n int64) {
 	h.maxBytes = n
 	r := &h.feed.rings
 	r[sent].maxBytes, r[synthetic].maxBytes, r[rejected].maxBytes, r[refused].maxBytes = n, n/syntheticShare, n/rejectionShare, n/refusalShare
 }
 
-// RecordUnknown makes the History record calls even if it first hears of them when they are
-// attempted: calls accepted in a previous run, or by another collector that shares the
-// journal. mark may set the Violations of such a call; it runs with the lock held. Call
-// RecordUnknown before the History is in use.
+// RecordUnknown makes the History record calls that it first observes when they are attempted.
+// Such calls were accepted in a previous run, or by another collector that shares the journal. mark
+// may set the Violations of such a call. It runs with the lock held. Call RecordUnknown before the
+// History is in use.
 func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
 
-// entryOf returns the entry of a call. If it is missing, spare becomes the entry. The lock
-// must be held.
+// entryOf returns the entry of a call. If there is none, spare becomes the entry. The lock must be
+// held.
 func (h *History) entryOf(key event.Key, c *tracking.Call, spare *callEntry) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
@@ -121,8 +121,8 @@ func kindOf(c *tracking.Call) int {
 	return sent
 }
 
-// add adds an entry to the feed, and expires the oldest entries of its kind beyond the
-// limit. The lock must be held.
+// add adds an entry to the feed. If there are too many entries of this kind, the oldest expire. The
+// lock must be held.
 func (h *History) add(kind int, e *entry) {
 	r := &h.feed.rings[kind]
 	if len(r.entries) == r.limit {
@@ -154,9 +154,9 @@ func (h *History) expireOldest(r *ring) {
 	h.expired++
 }
 
-// touch marks the record of an entry as changed. The lock must be held.
+// touch records a change of an entry. The lock must be held.
 func (h *History) touch(e *entry) {
-	if e.ring != nil { // otherwise its call is not accepted yet
+	if e.ring != nil { // an early entry is not in the feed
 		h.feed.touch(e)
 	}
 }
@@ -173,9 +173,9 @@ func (h *History) grow(e *entry, n int) {
 	}
 }
 
-// find returns the entry of a call. It is an early entry if the call is not accepted yet: a
-// destination may finish a call before the request learns that the call is stored. If the
-// call has expired, find returns nil. The lock must be held.
+// find returns the entry of a call. A destination may finish a call before the request learns that
+// the call is stored. In this case, find returns an early entry. If the call has expired, it
+// returns nil. The lock must be held.
 func (h *History) find(source, id string, call *tracking.Call) *entry {
 	key := event.KeyOf(source, id)
 	if e := h.byCall[key]; e != nil {
@@ -191,13 +191,13 @@ func (h *History) find(source, id string, call *tracking.Call) *entry {
 		h.markUnknown(&e.Record.Call)
 		return e
 	case age < storeDelay:
-		return h.early.get(key) // it has expired, or is being stored
+		return h.early.get(key) // the call has expired or is being stored
 	}
 	return nil
 }
 
-// Renew makes the calls of records get a new record when they are accepted again, and wakes
-// all waiters.
+// Renew ends the records of calls: if such a call is accepted again, it gets a new record. Renew
+// also wakes all waiting readers.
 func (h *History) Renew(records []tracking.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,7 +205,7 @@ func (h *History) Renew(records []tracking.Record) {
 		r := &records[i]
 		e := h.byCall[event.KeyOf(r.Call.Source, r.Call.ID)]
 		if e == nil || e.Record.Seq != r.Seq {
-			continue // it has expired, and may have been accepted again
+			continue // the record has expired, and the call may have been accepted again
 		}
 		delete(h.byCall, e.key)
 		h.feed.touch(e)
@@ -213,7 +213,7 @@ func (h *History) Renew(records []tracking.Record) {
 	h.wake()
 }
 
-// Clear deletes everything.
+// Clear deletes all items.
 func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +222,7 @@ func (h *History) Clear() {
 	h.wake()
 }
 
-// wake notifies all waiters of a change. The lock must be held.
+// wake wakes all waiting readers. The lock must be held.
 func (h *History) wake() {
 	if h.changed != nil {
 		close(h.changed)
@@ -240,14 +240,14 @@ func (h *History) Changed() <-chan struct{} {
 	return h.changed
 }
 
-// earlyEntries contains entries of calls that are not accepted yet, or have expired; it is
-// not known which. When the current generation is full, it replaces the previous one.
+// earlyEntries contains entries of calls that are not accepted yet or have expired; the History
+// cannot distinguish them. When the current generation is full, it becomes the previous one.
 type earlyEntries struct {
 	current, previous map[event.Key]*entry
 	bytes             int64 // approximate growth of the entries since the last rotation
 }
 
-// maxEarly is the number of entries in a generation.
+// maxEarly is the maximum number of entries in a generation.
 const maxEarly = 512
 
 // get returns the entry of a call, and creates it if it is missing.

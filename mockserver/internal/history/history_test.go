@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestFeedAgainstModel applies random operations to a feed, and compares both orders with
-// slices.
+// TestFeedAgainstModel applies random operations to a feed, and compares both orders of its items
+// with slices.
 func TestFeedAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := newFeed(100)
@@ -85,7 +85,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 		h.Observe(tracking.Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
 	h.Observe(event.Refusal{At: now})
-	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // expires
+	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // the call expires
 	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 	var seen []string
 	end, count := h.End()
@@ -109,7 +109,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 	assert.Zero(t, h.feed.len())
 }
 
-// TestAnonymousRefusalsAreMerged: scanners send such requests all day.
+// TestAnonymousRefusalsAreMerged sends many requests without a write key, like a scanner.
 func TestAnonymousRefusalsAreMerged(t *testing.T) {
 	h := New(0)
 	now := time.Unix(1_800_000_000, 0)
@@ -143,8 +143,8 @@ func TestTallyDropsOldSeconds(t *testing.T) {
 	c.add(at(0), tallyAccepted, 1)
 	c.add(at(1), tallyAccepted, 2)
 	c.add(at(1), tallyFailed, 3)
-	c.add(at(tallySeconds), tallyAccepted, 4) // replaces the first
-	c.add(at(0), tallyAccepted, 5)            // too late
+	c.add(at(tallySeconds), tallyAccepted, 4) // replaces the counts of the first second
+	c.add(at(0), tallyAccepted, 5)            // ignored, because a later second uses the slot
 	got := c.since(0, at(tallySeconds).Unix())
 	assert.Equal(t, []Second{
 		{at(1).Unix(), [TallyKinds]int{tallyAccepted: 2, tallyFailed: 3}},
@@ -160,7 +160,7 @@ func TestOutcomeBeforeAcceptance(t *testing.T) {
 		return tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}}
 	}
 	for i := range 2000 {
-		h.Observe(ended(i)) // of calls that are never accepted
+		h.Observe(ended(i)) // outcomes of calls that are never accepted
 	}
 	for i := 3000; i < 3005; i++ {
 		h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
@@ -225,7 +225,7 @@ func TestByteLimitDuringRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := New(0)
 			h.LimitBytes(4 << 20)
-			const calls, attempts = 1_100, 8 // more than the early entries
+			const calls, attempts = 1_100, 8 // more calls than early entries
 			for i := range calls {
 				h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
@@ -245,8 +245,8 @@ func TestByteLimitDuringRetries(t *testing.T) {
 	}
 }
 
-// TestExpiredCallsDoNotReappear includes the case that an older call, observed late, is
-// still retained.
+// TestExpiredCallsDoNotReappear also covers an older call that was observed late and is still
+// retained.
 func TestExpiredCallsDoNotReappear(t *testing.T) {
 	h := New(3)
 	h.RecordUnknown(func(*tracking.Call) {})
@@ -276,7 +276,8 @@ func TestExpiredCallsDoNotReappear(t *testing.T) {
 	assert.EqualValues(t, 2, h.Expired())
 }
 
-// TestSyntheticCallsExpireSeparately: an audience may be larger than the history.
+// TestSyntheticCallsExpireSeparately adds more synthetic calls than the history retains, like a
+// large audience.
 func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	h := New(10)
 	accept := func(typ, id string) {
@@ -310,8 +311,8 @@ func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	}
 }
 
-// TestRestoredOutcomesComeFirst: outcomes are restored while new ones arrive, and clocks may
-// have been set back.
+// TestRestoredOutcomesComeFirst restores outcomes while new outcomes arrive. Their times may
+// contradict the order, because clocks may have been set back.
 func TestRestoredOutcomesComeFirst(t *testing.T) {
 	h := New(0)
 	h.RecordUnknown(func(*tracking.Call) {})
@@ -345,7 +346,7 @@ func TestRestoredOutcomesComeFirst(t *testing.T) {
 // heap returns the used memory in bytes.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // empties pools, on the second call
+	runtime.GC() // the second run empties pools
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

@@ -42,7 +42,7 @@ func (h *History) addAccepted(a event.Accepted) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]callEntry, len(a.Calls)) // one allocation: they will expire together
+	slab := make([]callEntry, len(a.Calls)) // one allocation for entries that will expire together
 	for i := range a.Calls {
 		known := h.byCall[a.Keys[i]] != nil
 		e := h.entryOf(a.Keys[i], &a.Calls[i], &slab[i])
@@ -106,7 +106,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
 	if at > 0 && bytes.Equal(e.Record.Attempts[at-1].RequestBody, a.RequestBody) {
-		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts share one copy
+		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts share one copy of the body
 	} else {
 		size += len(a.RequestBody)
 	}
@@ -119,7 +119,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	h.wake()
 }
 
-// insertAt inserts an element without changing copies of the slice.
+// insertAt inserts an element into a new slice, because copies of the record share the old one.
 func insertAt[T any](all []T, i int, v T) []T {
 	if i == len(all) {
 		return append(all, v)
@@ -127,7 +127,7 @@ func insertAt[T any](all []T, i int, v T) []T {
 	return slices.Insert(slices.Clip(all), i, v)
 }
 
-// sizeOf returns the approximate size of a header in bytes.
+// sizeOf returns the approximate memory of a header in bytes.
 func sizeOf(h http.Header) (n int) {
 	for name, values := range h {
 		for _, value := range values {
@@ -166,10 +166,10 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// indexOf returns the index for inserting an outcome. Outcomes of other collectors may
-// arrive after the destination's next one. Such an outcome is inserted before the later one
-// if it is older, and if one is missing there: the time alone is not sufficient, because
-// clocks differ.
+// indexOf returns the index at which to insert an outcome. Outcomes from other collectors may
+// arrive after later outcomes of the same destination. Such an outcome is inserted before a later
+// one if its time is earlier and the sequence of outcomes lacks one at this place. Comparing times
+// is not sufficient, because clocks differ.
 func (e *entry) indexOf(d *tracking.Ended) int {
 	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
 	for next := len(ends) - 1; next >= e.restored.ends; next-- {
@@ -190,8 +190,8 @@ func (e *entry) indexOf(d *tracking.Ended) int {
 	return len(ends)
 }
 
-// isReplay reports whether an outcome is the start of a replay. Only a replay can follow a
-// final outcome.
+// isReplay reports whether an outcome is the start of a replay. Only the start of a replay can
+// follow a final outcome.
 func isReplay(d *tracking.Ended) bool { return d.Attempt == 0 && d.State == tracking.StatePending }
 
 // mergeInterval is the period in which refusals without a known write key are merged.
@@ -207,7 +207,7 @@ func (h *History) addRefusal(r event.Refusal) {
 		h.add(refused, e)
 	} else if known := h.mergeTarget(r); known != nil {
 		r.Count += known.Refusal.Count
-		known.Refusal = &r // a copy of the old one may exist
+		known.Refusal = &r // a new Refusal, because copies of the item may refer to the old one
 		e = known
 		h.feed.touch(e)
 	} else {
@@ -217,8 +217,8 @@ func (h *History) addRefusal(r event.Refusal) {
 	h.wake()
 }
 
-// SeparateRefusals prevents the next refusals without a known write key from being merged
-// with previous ones.
+// SeparateRefusals ends the merging of refusals without a known write key: later refusals are not
+// merged with earlier ones.
 func (h *History) SeparateRefusals() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,7 +227,7 @@ func (h *History) SeparateRefusals() {
 	}
 }
 
-// mergeTarget returns the entry to merge a refusal without a known write key into, or nil.
+// mergeTarget returns the entry that a refusal without a known write key is merged into, or nil.
 func (h *History) mergeTarget(r event.Refusal) *entry {
 	for _, e := range slices.Backward(h.feed.rings[anonymous].entries) {
 		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < mergeInterval {
@@ -241,7 +241,7 @@ func (h *History) mergeTarget(r event.Refusal) *entry {
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	s := jsonscan.New(r.Body)
-	_ = s.Object(func(key []byte) error { // on an error, the fields before it are set
+	_ = s.Object(func(key []byte) error { // on an error, the fields before the error are set
 		value, err := s.Value()
 		if err == nil {
 			if field := fields.TextOf(c, fields.Of(key)); field != nil {
@@ -250,6 +250,6 @@ func readRejected(r tracking.Rejection) *tracking.Call {
 		}
 		return err
 	})
-	c.Type = r.Type // may come from the endpoint
+	c.Type = r.Type // the type may be known only from the endpoint
 	return c
 }

@@ -23,7 +23,7 @@ func TestLateOutcomes(t *testing.T) {
 	again, delivered := end(4, 1, tracking.StatePending), end(5, 2, tracking.StateDelivered)
 	otherDestination := end(9, 1, tracking.StateDelivered)
 	otherDestination.Destination = "other"
-	slow := end(0, 2, tracking.StateDelivered) // by a slow clock
+	slow := end(0, 2, tracking.StateDelivered) // timestamp of a slow clock
 	for name, c := range map[string]struct{ arrive, want []tracking.Ended }{
 		"in order":                             {[]tracking.Ended{retry, failed, replayed, again, delivered}, nil},
 		"failed after replayed":                {[]tracking.Ended{retry, replayed, failed}, []tracking.Ended{retry, failed, replayed}},

@@ -16,12 +16,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// chunk is the number of items that are read with the lock held. Searching this many large
-// calls for a string takes a few milliseconds, during which nothing can be recorded.
+// chunk is the number of items that are read without releasing the lock. Searching this many large
+// calls for a string takes a few milliseconds, during which no events can be recorded.
 const chunk = 250
 
-// Await waits until n records match, and returns copies of them, oldest first. If ctx ends
-// first, it returns the matching records and ctx's error.
+// Await waits until n records match, and returns copies of the matching records, oldest first. If
+// ctx is canceled first, it returns the records that match and the error of ctx.
 func (h *History) Await(ctx context.Context, n int, match func(*tracking.Record) bool) ([]tracking.Record, error) {
 	var seen Cursor
 	matching := map[int64]tracking.Record{}
@@ -62,8 +62,8 @@ func bySeq(records map[int64]tracking.Record) []tracking.Record {
 	return slices.SortedFunc(maps.Values(records), func(a, b tracking.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-// View calls see with the feed. The lock is held: see must be fast, and may retain only
-// snapshots of items.
+// View calls see with the feed. The lock is held during the call, so see must be fast. It may retain
+// only snapshots of items.
 func (h *History) View(see func(*Feed)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,16 +76,16 @@ func (h *History) End() (end Cursor, count int) {
 	return end, count
 }
 
-// Scan calls see for every item before order, newest first, until see returns false. The
-// lock is held: see must be fast, and may retain only snapshots.
+// Scan calls see for every item before order, newest first, until see returns false. The lock is
+// held during each call, so see must be fast. It may retain only snapshots of items.
 func (h *History) Scan(before int64, see func(*Item) bool) {
 	for before > 0 {
 		h.View(func(f *Feed) { before = f.scan(before, see) })
 	}
 }
 
-// scan calls see for a chunk of the items before an order. It returns the upper limit of
-// the next chunk, or 0 at the end.
+// scan calls see for a chunk of the items before an order. It returns the order before which the
+// next chunk begins, or 0 at the end.
 func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	n := 0
 	for e := range f.backward(kinds, before) {
@@ -99,8 +99,8 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	return 0
 }
 
-// After returns snapshots of the first items after an order, at most limit, oldest first.
-// It holds the lock, so limit should be small.
+// After returns snapshots of the first limit items after an order, oldest first. The limit should
+// be small, because the lock is held.
 func (h *History) After(order int64, limit int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,9 +114,9 @@ func (h *History) After(order int64, limit int) []Item {
 	return items
 }
 
-// Page returns up to limit matching records with a Seq below before, newest first, and
-// reports whether there are more. If before is 0, it starts with the newest record. A nil
-// match accepts all records.
+// Page returns up to limit matching records with a Seq less than before, newest first. more reports
+// whether others follow. If before is 0, the page starts with the newest record. A nil match
+// accepts all records.
 func (h *History) Page(before int64, limit int, match func(*tracking.Record) bool) (page []tracking.Record, more bool) {
 	for r := range h.Backward(before) {
 		if match != nil && !match(&r) {
@@ -142,8 +142,7 @@ func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
 	return found
 }
 
-// Undrained returns the calls since the last drain, oldest first, and drains them if
-// requested.
+// Undrained returns the calls since the last drain, oldest first. If drain is set, it drains them.
 func (h *History) Undrained(drain bool) []tracking.Call {
 	h.mu.Lock()
 	after, upTo := h.drained, h.lastSeq
@@ -162,8 +161,8 @@ func (h *History) Undrained(drain bool) []tracking.Call {
 	return calls
 }
 
-// Backward yields the records with a Seq below before, newest first; all records if before
-// is 0. The lock is not held during yield.
+// Backward yields the records with a Seq less than before, newest first. If before is 0, it yields
+// all records. The lock is not held during yield.
 func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
 	return func(yield func(tracking.Record) bool) {
 		for records := h.below(before); len(records) > 0; records = h.below(before) {
@@ -177,7 +176,7 @@ func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
 	}
 }
 
-// below returns a chunk of the records with a Seq below before, newest first.
+// below returns a chunk of the records with a Seq less than before, newest first.
 func (h *History) below(before int64) []tracking.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,8 +189,8 @@ func (h *History) below(before int64) []tracking.Record {
 	return records
 }
 
-// orderOf returns the order of the first item whose record has at least the given Seq. If
-// there is none, or seq is 0, it returns an order after all items.
+// orderOf returns the order of the first item with a record that has at least the given Seq. If
+// there is none, or if seq is 0, it returns an order after all items.
 func (f *Feed) orderOf(seq int64) int64 {
 	order := f.arrived + 1
 	if seq <= 0 {
@@ -216,8 +215,8 @@ func (h *History) Find(source, messageID string) (tracking.Record, bool) {
 	return snapshot(e.Record), true
 }
 
-// RefOf returns an identifier of an item for URLs. For a call it is permanent, for other
-// items it is valid until the process ends.
+// RefOf returns an identifier of an item for URLs. The identifier of a call is permanent; those of
+// other items are valid until the process ends.
 func (h *History) RefOf(i *Item) string {
 	if i.Record != nil {
 		return RefOfCall(i.Record.Call.Source, i.Record.Call.ID)
@@ -225,7 +224,7 @@ func (h *History) RefOf(i *Item) string {
 	return h.feed.epoch + "-" + strconv.FormatInt(i.Order, 10)
 }
 
-// RefOfCall returns the identifier of a call, see [History.RefOf].
+// RefOfCall returns the identifier of a call; see [History.RefOf].
 func RefOfCall(source, id string) string {
 	hash := event.KeyOf(source, id)
 	return hex.EncodeToString(hash[:])
@@ -252,7 +251,7 @@ func (h *History) Item(ref string) (Item, bool) {
 }
 
 // Rejections returns the retained rejections, oldest first, and the number of the first one.
-// They are numbered from 1.
+// Rejections are numbered from 1.
 func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -283,8 +282,8 @@ func (h *History) Expired() int64 {
 	return h.expired
 }
 
-// Sources returns the sources of the newest n calls of senders and of the newest n synthetic
-// calls, in the order of their first call.
+// Sources returns the sources of the newest n calls of senders and the newest n synthetic calls,
+// ordered by the first call of each source.
 func (h *History) Sources(n int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -301,15 +300,16 @@ func (h *History) Sources(n int) []string {
 	return names
 }
 
-// Seconds returns the seconds from first to last with events, if they are still retained.
+// Seconds returns the counts of each second from first to last, if they are still retained. It
+// omits seconds without events.
 func (h *History) Seconds(first, last int64) []Second {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.tally.since(first, last)
 }
 
-// Outcomes returns the number of a destination's newest attempts since a time, and the
-// number of failed ones.
+// Outcomes returns the number of a destination's newest attempts since a time, and the number of
+// failures among them.
 func (h *History) Outcomes(destination string, since time.Time) (attempts, failed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,7 @@ func BenchmarkExchange(b *testing.B) {
 			}
 			conns.Go(func() {
 				defer c.Close()
-				for in := make([]byte, 4096); err == nil; { // a request is one segment
+				for in := make([]byte, 4096); err == nil; { // a request fits into one segment
 					if _, err = c.Read(in); err == nil {
 						_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nok")
 					}

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// bufferSize is the buffer size in bytes. Most requests and responses fit into one system call.
+// bufferSize is the buffer size in bytes. Most requests and responses fit into one buffer, and so
+// need only one system call.
 const bufferSize = 4 << 10
 
 var (
@@ -26,15 +27,15 @@ var (
 	errBodyLength = errors.New("the length of the request body differs from Content-Length")
 )
 
-// past is a deadline that ends all reads and writes.
+// past is a deadline that interrupts all reads and writes.
 var past = time.Unix(1, 0)
 
-// A conn is a connection to a server. It has at most one exchange at a time.
+// A conn is a connection to a server. It performs one exchange at a time.
 type conn struct {
-	net.Conn                   // socket, or TLS over it
-	socket    net.Conn         // used to close without a TLS alert
+	net.Conn                   // socket, or a TLS connection that uses it
+	socket    net.Conn         // allows closing without a TLS alert
 	probe     probe            // checks whether the idle socket is still usable
-	keep      func(*conn) bool // makes the connection idle after an exchange; false if it is not needed
+	keep      func(*conn) bool // makes the connection idle after an exchange; returns false if it is not needed
 	idleSince time.Time        // set by keep
 	maxHeader int
 
@@ -72,7 +73,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// isDrained reports whether no received data is buffered. Only a read can check the buffer of TLS.
+// isDrained reports whether all received data has been read. A read is necessary because TLS has its
+// own buffer.
 func (c *conn) isDrained() bool {
 	_ = c.SetReadDeadline(past)
 	_, err := c.in.Peek(1)
@@ -80,8 +82,8 @@ func (c *conn) isDrained() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// end closes the connection in the background. Closing TLS takes five seconds if the server does
-// not read.
+// end closes the connection in the background, because closing TLS takes five seconds if the server
+// does not read.
 func (c *conn) end() { go func() { _ = c.Close() }() }
 
 // exchange writes a request and reads the response header.
@@ -109,8 +111,8 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	if unsent != nil && !c.broken {
 		return nil, unsent
 	}
-	// A server may respond and close the connection before it has read the whole request. The
-	// response contains the reason.
+	// A server may respond and close the connection before it has read the whole request. Its
+	// response explains the problem better than the error.
 	response, err := c.readHeader(r)
 	if err != nil && unsent != nil {
 		return nil, unsent
@@ -141,7 +143,7 @@ func (c *conn) writeRequest(r *http.Request) error {
 // appendHeader appends the request line and the header.
 func appendHeader(b []byte, r *http.Request) ([]byte, error) {
 	var array [16]string
-	names, lines := array[:0], 3 // request line, Content-Length and the empty line
+	names, lines := array[:0], 3 // counts the request line, Content-Length and the empty line
 	for name := range r.Header {
 		switch name {
 		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
@@ -187,11 +189,11 @@ func (c *conn) readHeader(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// body is the body of a response.
+// A body is the body of a response.
 type body struct {
 	io.Reader
 	conn   *conn
-	stop   func() bool // stops watching the context; false if it has ended
+	stop   func() bool // stops watching the context; returns false if the context is done
 	last   bool        // the connection cannot be reused
 	ended  bool
 	closed bool

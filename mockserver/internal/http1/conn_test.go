@@ -14,29 +14,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A script is a connection to a server that responds with fixed bytes and closes.
+// A script is a connection to a server that responds with fixed bytes and then closes it.
 type script struct {
 	net.Conn
-	response io.Reader
-	request  bytes.Buffer
-	asked    chan struct{} // closed by Close, or after the first byte of the request
-	quiet    bool          // asked is open
+	response  io.Reader
+	request   bytes.Buffer
+	requested chan struct{} // closed by Close, or after the first byte of the request was written
+	quiet     bool          // whether the channel is still open
 }
 
 func newScript(response string) *script {
-	return &script{response: strings.NewReader(response), asked: make(chan struct{}), quiet: true}
+	return &script{response: strings.NewReader(response), requested: make(chan struct{}), quiet: true}
 }
 
 func (s *script) Write(p []byte) (int, error) {
 	if s.quiet {
 		s.quiet = false
-		defer close(s.asked)
+		defer close(s.requested)
 	}
 	return s.request.Write(p)
 }
 
 func (s *script) Read(p []byte) (int, error) {
-	<-s.asked
+	<-s.requested
 	return s.response.Read(p)
 }
 
@@ -44,7 +44,7 @@ func (*script) Close() error                    { return nil }
 func (*script) SetDeadline(time.Time) error     { return nil }
 func (*script) SetReadDeadline(time.Time) error { return nil }
 
-// TestRequestBytesMatchNetHTTP compares request bytes with net/http.
+// TestRequestBytesMatchNetHTTP compares the bytes of requests with those of net/http.
 func TestRequestBytesMatchNetHTTP(t *testing.T) {
 	for _, tt := range []struct {
 		url, body string
@@ -94,7 +94,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// The excess bytes must not become a second request.
+// Bytes after the announced length must not become a second request.
 func TestBodyLongerThanContentLength(t *testing.T) {
 	server := newScript(empty)
 	transport, _ := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
@@ -106,7 +106,7 @@ func TestBodyLongerThanContentLength(t *testing.T) {
 	assert.LessOrEqual(t, len(sent), 10_000)
 }
 
-// An outcome is the result of a transport for a response.
+// An outcome is the result that a transport returns for a response.
 type outcome struct {
 	answered bool
 	status   int
@@ -123,14 +123,14 @@ func outcomeOf(t testing.TB, transport http.RoundTripper) (o outcome) {
 	}
 	defer response.Body.Close()
 	o = outcome{answered: true, status: response.StatusCode, header: response.Header}
-	if o.status != http.StatusSwitchingProtocols { // another protocol follows
+	if o.status != http.StatusSwitchingProtocols { // otherwise, data of another protocol follows
 		body, err := io.ReadAll(response.Body)
 		o.body, o.complete, o.trailer = string(body), err == nil, response.Trailer
 	}
 	return o
 }
 
-// FuzzResponse compares the results for arbitrary responses with net/http.
+// FuzzResponse compares the results for arbitrary responses with those of net/http.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		empty, "", "\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200\r\n\r\n", "HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nto the end",

@@ -1,10 +1,10 @@
 // Package http1 implements an HTTP/1.1 transport that uses only the goroutine of the caller.
 //
-// The Transport of net/http has two goroutines per connection, for reading and writing. Since a
-// delivery only waits for its response, its goroutine can write the request and read the response
+// The Transport of net/http has two goroutines per connection, for reading and writing. A delivery
+// only waits for its response, so its goroutine can write the request and read the response
 // itself. net/http parses the responses.
 //
 // The package does not support HTTP/2, proxies, Unicode hosts, requests of unknown length, Expect,
-// upgrades and httptrace. A response that arrives before its request is written is read after the
-// request was written or the write failed.
+// upgrades and httptrace. If a response arrives before the request is written, the transport reads
+// it after the request was written or the write failed.
 package http1

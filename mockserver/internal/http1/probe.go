@@ -14,8 +14,8 @@ type probe struct{ net.Conn }
 
 func newProbe(c net.Conn) probe { return probe{c} }
 
-// readable reports whether a read returns within one millisecond, with unexpected data, an
-// error or the end of the connection. It consumes the data.
+// readable reports whether a read returns within one millisecond. The result of such a read is
+// unexpected data, an error, or the end of the connection. readable consumes the data.
 func (p probe) readable() bool {
 	_ = p.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = p.SetReadDeadline(time.Time{}) }()

@@ -9,9 +9,9 @@ import (
 
 // A probe checks an idle socket.
 type probe struct {
-	socket syscall.RawConn // nil for other connections such as pipes
+	socket syscall.RawConn // nil for connections that are not sockets, such as pipes
 	read   func(fd uintptr) (done bool)
-	silent *bool // set by read
+	silent *bool // set by read if there is nothing to read
 }
 
 func newProbe(c net.Conn) (p probe) {
@@ -29,8 +29,8 @@ func newProbe(c net.Conn) (p probe) {
 	return p
 }
 
-// readable reports whether there is something to read: unexpected data, an error, or the end. It
-// does not block.
+// readable reports whether a read would return immediately, with unexpected data, an error or the
+// end of the connection. It does not block.
 func (p probe) readable() bool {
 	return p.socket != nil && (p.socket.Read(p.read) != nil || !*p.silent)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 )
 
-// A bundle is a connection that delays writes until it reads or closes.
+// A bundle is a connection that delays writes until the next read or Close.
 type bundle struct {
 	net.Conn
 	bytes.Buffer
@@ -41,19 +41,19 @@ func (b *bundle) flush() error {
 	return err
 }
 
-func (*bundle) SetWriteDeadline(time.Time) error { return nil } // CloseWrite has ended
+func (*bundle) SetWriteDeadline(time.Time) error { return nil } // ignored, so that delayed writes succeed
 
 func (b *bundle) Close() error {
 	_ = b.flush()
 	return b.Conn.Close()
 }
 
-// toTLS returns a transport for TLS servers by pipes, for synctest.
+// toTLS returns a transport that connects to TLS servers through pipes, for synctest.
 func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32) {
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
 	certified.Close()
-	certified.TLS.DynamicRecordSizingDisabled = true // a write is one record
+	certified.TLS.DynamicRecordSizingDisabled = true // makes each write one record
 	transport, made := toPipes(t, func(c net.Conn) {
 		secure := tls.Server(&bundle{Conn: c}, certified.TLS)
 		if secure.HandshakeContext(t.Context()) == nil {
@@ -67,7 +67,7 @@ func toTLS(t *testing.T, serve func(*tls.Conn)) (*http1.Transport, *atomic.Int32
 
 const secureURL = "https://example.com/"
 
-// Unexpected data must not become the response to the next request, regardless of its buffer.
+// Unexpected data must not become the response to the next request, even if it is in a TLS buffer.
 func TestUnexpectedDataOverTLS(t *testing.T) {
 	const more = "HTTP/1.1 500 Unasked\r\nContent-Length: 0\r\n\r\n"
 	head := "HTTP/1.1 200 OK\r\nContent-Length: 8000\r\nX: "
@@ -81,7 +81,7 @@ func TestUnexpectedDataOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				transport, made := toTLS(t, func(c *tls.Conn) {
-					_, _ = c.Read(make([]byte, 4096)) // a request is one record
+					_, _ = c.Read(make([]byte, 4096)) // a request fits into one record
 					send(c)
 					_, _ = io.Copy(io.Discard, c)
 				})
@@ -95,7 +95,7 @@ func TestUnexpectedDataOverTLS(t *testing.T) {
 	}
 }
 
-// A response counts even if the connection breaks before the TLS close alert.
+// A response is valid even if the connection breaks before the TLS close alert.
 func TestConnectionBreaksAfterResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toTLS(t, func(c *tls.Conn) {
@@ -130,7 +130,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Closing an unread response does not block.
+// Closing an unread response does not block if the server does not read.
 func TestUnreadResponseOfServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toTLS(t, func(c *tls.Conn) {
@@ -164,7 +164,7 @@ func TestFailedHandshake(t *testing.T) {
 	})
 }
 
-// The server does not respond.
+// In this test, the server does not respond to the handshake.
 func TestContextEndsHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, _ := toPipes(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -177,7 +177,7 @@ func TestContextEndsHandshake(t *testing.T) {
 	})
 }
 
-// Discarding an old connection does not delay the next request.
+// Closing an old connection does not delay the next request.
 func TestOldConnectionOfServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toTLS(t, func(c *tls.Conn) {

@@ -13,33 +13,33 @@ import (
 )
 
 // A Transport is an [http.RoundTripper] for requests of known length. It is safe for concurrent
-// use. Its fields must not change after the first use.
+// use. Its fields must not be changed after the first request.
 type Transport struct {
 	// Dial connects to a host and port.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// TLS is the configuration for https, without ServerName.
+	// TLS is the configuration for https. Its ServerName must be empty.
 	TLS *tls.Config
-	// IdleTimeout is how long an idle connection may be reused. It is closed before twice that
-	// time has passed.
+	// IdleTimeout is how long an idle connection may be reused. After at most twice that time,
+	// the connection is closed.
 	IdleTimeout time.Duration
 	// MaxIdlePerHost is the maximum number of idle connections per scheme and host.
 	MaxIdlePerHost int
 	// MaxHeader is the maximum size of a response header in bytes, including 1xx responses.
 	MaxHeader int
-	// Other handles requests to Unicode hosts and to addresses with a zone.
+	// Other handles requests to Unicode hosts and to addresses with an IPv6 zone.
 	Other http.RoundTripper
 
 	mu     sync.Mutex         // guards the fields below
-	idle   map[origin][]*conn // last used at the end
-	reaper *time.Timer        // closes old idle connections; nil without idle connections
+	idle   map[origin][]*conn // idle connections of each origin; the last one was used most recently
+	reaper *time.Timer        // closes old idle connections; nil if there are no idle connections
 	closed bool
 }
 
-// An origin is the key for sharing connections.
+// An origin identifies the servers that may share a connection.
 type origin struct{ scheme, host string }
 
-// RoundTrip sends a request and returns the response. The exchange ends with the context of the
-// request. The connection is reused after the response body was read completely and closed.
+// RoundTrip sends a request and returns the response. Canceling the context of the request cancels
+// the exchange. The connection is reused after the response body was read completely and closed.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isPlain(r.URL.Host) {
 		return t.Other.RoundTrip(r)
@@ -48,7 +48,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer func() { _ = r.Body.Close() }()
 	}
 	if err := r.Context().Err(); err != nil {
-		return nil, err // an idle connection would send the request anyway
+		return nil, err // without this check, an idle connection would send the request
 	}
 	c, err := t.conn(r.Context(), r.URL)
 	if err != nil {
@@ -57,12 +57,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.exchange(r)
 }
 
-// isPlain reports whether a host is used without conversion.
+// isPlain reports whether a host can be used without conversion to ASCII.
 func isPlain(host string) bool {
 	return strings.IndexFunc(host, func(c rune) bool { return c <= ' ' || c == '%' || c > '~' }) < 0
 }
 
-// CloseIdleConnections closes idle connections, and from now on other connections after their
+// CloseIdleConnections closes idle connections. From now on, other connections are closed after their
 // exchange.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
@@ -97,7 +97,7 @@ func (t *Transport) conn(ctx context.Context, u *url.URL) (*conn, error) {
 	}
 }
 
-// take returns the idle connection that was used last, or nil.
+// take removes and returns the idle connection that was used last, or nil.
 func (t *Transport) take(to origin) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,10 +155,10 @@ func (t *Transport) keep(to origin, c *conn) bool {
 	return true
 }
 
-// reap closes connections that were idle too long. It repeats while any are idle.
+// reap closes connections that have been idle too long. It runs again later if any are still idle.
 func (t *Transport) reap() {
 	var old []*conn
-	defer func() { closeAll(old) }() // without the lock
+	defer func() { closeAll(old) }() // after the lock is released
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for to, conns := range t.idle {

@@ -27,7 +27,7 @@ import (
 
 const empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// newTransport returns a transport that counts its connections and is closed with the test.
+// newTransport returns a transport that counts its connections. It is closed when the test ends.
 func newTransport(t testing.TB, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*http1.Transport, *atomic.Int32) {
 	var made atomic.Int32
 	transport := &http1.Transport{
@@ -41,12 +41,12 @@ func newTransport(t testing.TB, dial func(ctx context.Context, network, addr str
 	return transport, &made
 }
 
-// onSockets returns a transport for real servers.
+// onSockets returns a transport that connects to real servers.
 func onSockets(t *testing.T) (*http1.Transport, *atomic.Int32) {
 	return newTransport(t, new(net.Dialer).DialContext)
 }
 
-// toPipes returns a transport for servers by pipes, for synctest.
+// toPipes returns a transport that connects to servers through pipes, for synctest.
 func toPipes(t *testing.T, serve func(net.Conn)) (*http1.Transport, *atomic.Int32) {
 	var servers sync.WaitGroup
 	t.Cleanup(servers.Wait)
@@ -60,7 +60,7 @@ func toPipes(t *testing.T, serve func(net.Conn)) (*http1.Transport, *atomic.Int3
 	})
 }
 
-// answering responds to the requests of a connection with the given responses.
+// answering returns a server that sends the given responses to the requests of a connection.
 func answering(responses ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -74,7 +74,7 @@ func answering(responses ...string) func(net.Conn) {
 				return
 			}
 		}
-		_, _ = io.Copy(io.Discard, in) // until the client closes it
+		_, _ = io.Copy(io.Discard, in) // returns when the client closes the connection
 	}
 }
 
@@ -136,7 +136,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-// The connection is closed without waiting for the rest.
+// Closing a partly read body closes the connection without waiting for the rest.
 func TestPartlyReadBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhalf"))
@@ -154,7 +154,7 @@ func TestPartlyReadBody(t *testing.T) {
 	})
 }
 
-// The next request does not fail.
+// If the server has closed an idle connection, the next request uses a new one.
 func TestServerClosesIdleConnections(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	for name, server := range map[string]*httptest.Server{"http": httptest.NewServer(handler), "https": httptest.NewTLSServer(handler)} {
@@ -212,7 +212,7 @@ func TestUnexpectedData(t *testing.T) {
 	transport.CloseIdleConnections()
 }
 
-// A halfReader is a connection whose server responds before it has read the request.
+// A halfReader is a connection to a server that responds before it has read the request.
 type halfReader struct {
 	net.Conn
 	response io.Reader
@@ -233,7 +233,7 @@ func (*halfReader) Close() error                    { return nil }
 func (*halfReader) SetDeadline(time.Time) error     { return nil }
 func (*halfReader) SetReadDeadline(time.Time) error { return nil }
 
-// The response explains the failed write.
+// If the write fails, the caller receives the response, which explains the failure.
 func TestResponseBeforeTheRequestIsRead(t *testing.T) {
 	response := "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!"
 	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) {
@@ -250,7 +250,7 @@ func TestResponseBeforeTheRequestIsRead(t *testing.T) {
 	assert.ErrorIs(t, err, errGone, "without a response, the write error is returned")
 }
 
-// The context ends an exchange in every stage, with its connection.
+// Canceling the context ends an exchange at every stage, and closes the connection.
 func TestContextEndsExchange(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"nothing is read":   func(c net.Conn) { time.Sleep(time.Hour) },
@@ -285,7 +285,7 @@ func TestContextEndsExchange(t *testing.T) {
 	}
 }
 
-// No TLS alert is sent to a server that does not read.
+// The transport sends no TLS alert to a server that does not read.
 func TestContextEndsExchangeOverTLS(t *testing.T) {
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
@@ -306,7 +306,7 @@ func TestContextEndsExchangeOverTLS(t *testing.T) {
 	})
 }
 
-// Nothing is sent, even if there is an idle connection.
+// Nothing is sent if the context is canceled already, even if there is an idle connection.
 func TestEndedContext(t *testing.T) {
 	server := newScript(empty)
 	transport, made := newTransport(t, func(context.Context, string, string) (net.Conn, error) { return server, nil })
@@ -318,7 +318,7 @@ func TestEndedContext(t *testing.T) {
 	assert.Empty(t, server.request.String())
 }
 
-// The end of the context does not affect the next exchange of the connection.
+// Canceling the context after an exchange does not affect the next exchange on the connection.
 func TestContextEndsAfterExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering(empty, empty))
@@ -335,7 +335,7 @@ func TestContextEndsAfterExchange(t *testing.T) {
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ended []time.Duration // each written by one server, read when all have ended
+		var ended []time.Duration // each element is written by one server, and read when all have ended
 		var mu sync.Mutex
 		begun := time.Now()
 		transport, made := toPipes(t, func(c net.Conn) {
@@ -361,7 +361,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// The reaper runs again after closing some connections, and after closing nothing.
+// The reaper runs again, whether it has closed connections or not.
 func TestIdleConnectionsAreClosedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32
@@ -382,7 +382,7 @@ func TestIdleConnectionsAreClosedAgain(t *testing.T) {
 	})
 }
 
-// Origins with the same port do not share connections.
+// Different origins do not share connections, even if they have the same port.
 func TestOriginsShareNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport, made := toPipes(t, answering(empty, empty, empty))
@@ -424,7 +424,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// Each exchange gets its own response while others are canceled.
+// Each exchange gets its own response while other exchanges are canceled.
 func TestExchangesConcurrentSafe(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Connection-Closed") != "" {

@@ -1,3 +1,3 @@
-// Package httpcheck validates URLs and static headers of webhook requests, in settings and
-// before each request.
+// Package httpcheck validates the URLs and configured headers of webhook requests. It is used for
+// settings, and again before each request.
 package httpcheck

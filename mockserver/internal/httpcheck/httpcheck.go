@@ -11,7 +11,7 @@ const (
 	hopByHop = "applies to one connection, not to the request"
 )
 
-// reserved maps headers that cannot be set to the reason, by canonical name.
+// reserved maps the canonical names of headers that cannot be configured to the reasons.
 var reserved = map[string]string{
 	"Host":                ours,
 	"Content-Length":      ours,
@@ -37,7 +37,7 @@ var reserved = map[string]string{
 	"Expect":              hopByHop,
 }
 
-// Reserved returns why a header cannot be set, or "". The name must be canonical.
+// Reserved returns the reason why a header cannot be configured, or "". The name must be canonical.
 func Reserved(canonical string) string { return reserved[canonical] }
 
 // IsControl reports whether r is a control character that header values cannot contain.

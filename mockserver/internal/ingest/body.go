@@ -16,11 +16,12 @@ import (
 const (
 	// maxPooledBody is the maximum size of bodies whose memory is reused.
 	maxPooledBody = 1 << 20
-	// packedSlack is the allowed growth of a body by compression, in bytes.
+	// packedSlack is how much longer than the body limit compressed data may be, in bytes.
+	// Compression can make a body longer.
 	packedSlack = 64 << 10
 )
 
-// A requestBody has the memory to read and parse a request.
+// A requestBody is reusable memory for reading and parsing a request.
 type requestBody struct {
 	bytes.Buffer
 	post post
@@ -44,7 +45,7 @@ func (b *requestBody) release() {
 	requestBodies.Put(b)
 }
 
-var unzippers sync.Pool // of *gzip.Reader
+var unzippers sync.Pool // contains *gzip.Reader values
 
 // readRequest reads and decompresses the body of a request, up to a limit.
 func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
@@ -68,7 +69,7 @@ func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 	default:
 		return refuse(http.StatusUnsupportedMediaType, tracking.CodeBadEncoding, "Content-Encoding %.40q is not supported; use gzip", encoding)
 	}
-	// Do not allocate memory for the announced length: read what arrives.
+	// Do not allocate memory for the announced length. Grow the buffer as data arrives.
 	switch n, err := b.ReadFrom(io.LimitReader(in, int64(limit)+1)); {
 	case n > int64(limit):
 		return tooLarge(limit)
@@ -82,8 +83,8 @@ func tooLarge(limit int) *requestError {
 	return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge, "the body is larger than %d bytes", limit)
 }
 
-// unreadable returns the error for a body that is incomplete, too slow, or not compressed
-// according to its Content-Encoding.
+// unreadable returns the response to a body that is incomplete, too slow, or not compressed as its
+// Content-Encoding announces.
 func unreadable(err error) *requestError {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return refuse(http.StatusRequestTimeout, tracking.CodeTimeout, "the body did not arrive in time")

@@ -116,7 +116,7 @@ func TestLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, body string
 		status     int
-		code       tracking.Code // for the whole request
+		code       tracking.Code // code of the whole request
 		stored     int
 		rejected   []tracking.Code
 	}{

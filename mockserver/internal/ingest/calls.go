@@ -12,8 +12,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// receive processes a request with calls: a batch, or, if typ is not empty, one call of
-// that type. It returns nil when all valid calls are stored, and otherwise the response.
+// receive processes a request with calls. If typ is empty, the body is a batch; otherwise it is
+// one call of this type. receive returns nil when all valid calls are stored, and otherwise the
+// response.
 func (h *Handler) receive(r *http.Request, typ string) *requestError {
 	body := newBody()
 	defer body.release()
@@ -28,11 +29,11 @@ func (h *Handler) receive(r *http.Request, typ string) *requestError {
 // retryCount returns the number of earlier requests with the same calls, according to the
 // X-Retry-Count header. It is 0 if the header is missing or invalid.
 func retryCount(header http.Header) int {
-	said := header.Get("X-Retry-Count")
-	if said == "" {
+	value := header.Get("X-Retry-Count")
+	if value == "" {
 		return 0
 	}
-	n, err := strconv.ParseUint(said, 10, 31)
+	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
 		return 0
 	}
@@ -74,7 +75,7 @@ func (h *Handler) processCalls(r *http.Request, body *requestBody, typ string, k
 			return refused
 		}
 	}
-	// If a report cannot be stored, the sender sends everything again. Stored calls are
+	// If a report cannot be stored, the sender repeats the whole request. Stored calls are
 	// then recognized as duplicates.
 	for _, b := range s.reports.batches {
 		b.Trace = trace

@@ -16,8 +16,8 @@ const (
 	// maxAddedBytes is the maximum size of the fields that the collector adds to a call:
 	// times, type and messageId.
 	maxAddedBytes = 256
-	// maxGrowth limits the size of a request's calls, as a multiple of the body limit. They
-	// grow when the context and the integrations of the batch are copied to each call.
+	// maxGrowth limits the total size of a request's stored calls, as a multiple of the body
+	// limit. Calls grow when the context and the integrations of the batch are copied to them.
 	maxGrowth = 10
 )
 
@@ -26,9 +26,9 @@ type completer struct {
 	post     *post
 	limits   tracking.Limits
 	received time.Time
-	dst      []byte // the bodies of all calls
+	dst      []byte // contains the bodies of all calls
 
-	receivedText, sentText []byte // times of the post, encoded as fields
+	receivedText, sentText []byte // encoded times of the post
 }
 
 // newCompleter allocates one buffer for all bodies of a post.
@@ -55,7 +55,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
 	for _, t := range []*time.Time{&call.SentAt, &call.OriginalTimestamp, &call.Timestamp} {
-		*t = t.Truncate(time.Millisecond) // the encoded precision
+		*t = t.Truncate(time.Millisecond) // the encoded times have this precision
 	}
 	if call.ID == "" {
 		call.ID = "collector-" + strings.ToLower(rand.Text())
@@ -86,8 +86,8 @@ func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
 // full reports whether the calls exceed the limit for a request.
 func (c *completer) full() bool { return len(c.dst) > maxGrowth*c.limits.BodyBytes }
 
-// members appends the fields of the call that the collector does not replace. Adjacent
-// fields are copied together.
+// members appends the fields of the call except those that the collector replaces. It copies
+// adjacent fields together.
 func (c *completer) members(d *draft) {
 	c.dst = append(c.dst, '{')
 	body := c.post.body
@@ -128,7 +128,7 @@ func (c *completer) replaces(d *draft, f fields.Field) bool {
 	return false
 }
 
-// overlays appends the context and the integrations, if the batch has them.
+// overlays appends the context and the integrations if the batch has any.
 func (c *completer) overlays(d *draft) {
 	if c.post.context.raw != nil {
 		c.dst = append(c.post.context.merge(append(c.dst, `"context":`...), d.context), ',')
@@ -138,7 +138,7 @@ func (c *completer) overlays(d *draft) {
 	}
 }
 
-// times appends the times and the end of the call.
+// times appends the times and the closing brace of the call.
 func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(c.dst, c.receivedText...)
 	if d.SentAt.IsZero() {
@@ -150,9 +150,9 @@ func (c *completer) times(d *draft, call *tracking.Call) {
 	c.dst = append(fields.AppendTimeMember(c.dst, `,"timestamp":"`, call.Timestamp), '}')
 }
 
-// correctClock returns the time of a call by the collector's clock. It assumes that the
-// sender's clock had the same error when the call happened and when it was sent. If a time
-// is missing, the other one is not corrected.
+// correctClock returns the time of a call by the collector's clock. It assumes that the error of
+// the sender's clock did not change between the call and the request. If sent or original is
+// missing, it makes no correction.
 func correctClock(received, sent, original time.Time) time.Time {
 	switch {
 	case original.IsZero():
@@ -160,7 +160,7 @@ func correctClock(received, sent, original time.Time) time.Time {
 	case sent.IsZero():
 		return original
 	}
-	// A time.Duration would overflow after 292 years.
+	// Use seconds, because a time.Duration overflows after 292 years.
 	seconds := received.Unix() - sent.Unix() + original.Unix()
 	nanos := received.Nanosecond() - sent.Nanosecond() + original.Nanosecond()
 	corrected := time.Unix(seconds, int64(nanos)).UTC()
@@ -174,13 +174,14 @@ func correctClock(received, sent, original time.Time) time.Time {
 // precedence.
 type overlay struct {
 	raw   []byte         // the object, or nil
-	index map[string]int // index in texts by key; nil until it is needed
-	texts [][]byte       // fields: key and value
-	has   []bool         // fields that the current call has
+	index map[string]int // index in texts by key; nil until needed
+	texts [][]byte       // fields, each consisting of key and value
+	has   []bool         // whether the current call has the field itself
 	keys  [][]byte       // quoted keys without escapes
 }
 
-// merge appends a call's object, which may be nil, and the missing fields of the overlay.
+// merge appends a call's own object together with the missing fields of the overlay. own may be
+// nil.
 func (o *overlay) merge(dst, own []byte) []byte {
 	if own == nil {
 		return append(dst, o.raw...)
@@ -213,8 +214,8 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	return dst
 }
 
-// disjoint is a fast check that own and the overlay are not empty and share no keys. It
-// may return false even if this is true.
+// disjoint is a fast check that own and the overlay are not empty and share no keys. It may
+// return false even if they share no keys.
 func (o *overlay) disjoint(own []byte) bool {
 	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
 		return false
@@ -227,7 +228,7 @@ func (o *overlay) disjoint(own []byte) bool {
 	return true
 }
 
-// split parses the fields. The last of duplicate keys wins.
+// split parses the fields. If a key occurs twice, the last field is used.
 func (o *overlay) split() {
 	o.index = map[string]int{}
 	for m := range jsonscan.Members(o.raw) {

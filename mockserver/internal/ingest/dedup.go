@@ -12,32 +12,32 @@ import (
 )
 
 // A Dedup recognizes calls that were stored recently, so that they are not stored again. It
-// has two generations of hashes. When the current one is full, or as old as the window, it
-// replaces the previous one. A call is therefore recognized for one to two windows, unless
+// has two generations of hashes. When the current generation is full or as old as the window, it
+// becomes the previous one. A call is therefore recognized for one to two windows, unless
 // there are more than max calls in that time.
 type Dedup struct {
 	window time.Duration
-	max    int // of hashes in both generations
+	max    int // maximum number of hashes in both generations
 
 	mu                sync.Mutex // guards the fields below
 	current, previous map[event.Key]dedupState
 	since             time.Time                 // start of the current generation
-	reservations      map[*reservation]struct{} // of pending requests
+	reservations      map[*reservation]struct{} // reservations of pending requests
 }
 
 // dedupState is the state of a known call.
 type dedupState bool
 
 const (
-	dedupPending dedupState = false // a request is storing it
+	dedupPending dedupState = false // a request is storing the call
 	dedupStored  dedupState = true
 )
 
 // A reservation lists the calls that one request is storing.
 type reservation struct {
 	hashes    []event.Key
-	done      chan struct{} // closed when it is settled or uncertain
-	uncertain bool          // the result of the append is delayed; guarded by Dedup.mu
+	done      chan struct{} // closed when the reservation is settled or uncertain
+	uncertain bool          // the result of the append is not known yet; guarded by Dedup.mu
 }
 
 // errUncertain reports that it is not known whether an earlier copy of a call is stored.
@@ -51,9 +51,9 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 	}
 }
 
-// reserve splits b into new and repeated calls, and reserves the new ones; the caller must
-// settle the reservation. If another request is storing one of the calls, reserve waits for
-// it: a call must not be confirmed before it is stored. The error is ctx's or errUncertain.
+// reserve splits b into new and repeated calls, and reserves the new calls. The caller must settle
+// the reservation. If another request is storing one of the calls, reserve waits for it, because a
+// call must not be confirmed before it is stored. The error is that of ctx, or errUncertain.
 func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, reserved *reservation, err error) {
 	hashes := event.KeysOf(b)
 	for {
@@ -72,8 +72,9 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 	}
 }
 
-// tryReserve reserves either all calls or, if other is not nil, nothing: a partial
-// reservation could deadlock two requests. The caller must wait for other.
+// tryReserve reserves all new calls. If another request is storing one of them, tryReserve reserves
+// nothing and returns the other reservation, and the caller must wait for it. A partial reservation
+// could deadlock two requests.
 func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, reserved, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,7 @@ func (d *Dedup) storing(h event.Key) *reservation {
 	panic("mockserver: a call is being stored by no request")
 }
 
-// settle ends a reservation. Its first stored calls are stored.
+// settle ends a reservation. stored is the number of its calls that are stored; they come first.
 func (d *Dedup) settle(r *reservation, stored int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +128,8 @@ func (d *Dedup) settle(r *reservation, stored int) {
 	}
 }
 
-// markUncertain releases the requests that wait for a reservation. It must still be settled.
+// markUncertain releases the requests that wait for a reservation. The reservation must still be
+// settled.
 func (d *Dedup) markUncertain(r *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +144,7 @@ func (d *Dedup) isUncertain(r *reservation) bool {
 	return r.uncertain && unsettled
 }
 
-// remove removes calls that were not stored, unless another collector has reported them as
+// remove removes calls that were not stored, except calls that another collector has reported as
 // stored. The lock must be held.
 func (d *Dedup) remove(hashes []event.Key) {
 	for _, h := range hashes {
@@ -153,8 +155,8 @@ func (d *Dedup) remove(hashes []event.Key) {
 	}
 }
 
-// Fill adds the calls stored in previous runs, oldest first, at startup. If there are too
-// many, the oldest are dropped.
+// Fill adds the calls stored in previous runs, oldest first. It is called at startup. If there are
+// too many calls, it drops the oldest.
 func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +176,7 @@ func (d *Dedup) Add(source, id string) {
 	d.current[event.KeyOf(source, id)] = dedupStored
 }
 
-// Clear removes all calls except those being stored.
+// Clear removes all calls except calls that are being stored.
 func (d *Dedup) Clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +199,7 @@ func (d *Dedup) Drop(source, id string) {
 	}
 }
 
-// known returns the state of a call. The lock must be held.
+// known reports whether a call is known, and its state. The lock must be held.
 func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
 	if state, known = d.current[h]; known || len(d.previous) == 0 {
 		return state, known
@@ -215,7 +217,7 @@ func (d *Dedup) rotate() {
 	d.previous, d.current, d.since = d.current, map[event.Key]dedupState{}, now
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.current[h] = dedupPending // keep pending calls in the current generation
+			d.current[h] = dedupPending // pending calls stay in the current generation
 		}
 	}
 }

@@ -6,10 +6,10 @@
 // The path of a request selects an endpoint. The body is read, decompressed, limited in
 // size, and split into calls in one pass without building values. Each call is validated,
 // completed with its ID, corrected times and the context of the batch, and added to the
-// batch of its source. Invalid calls are rejected with a [tracking.Code]; so are calls that
-// violate a tracking plan, if the source is configured that way. A source above its rate
-// receives 429. Duplicates are removed, and the rest is appended to the journal before the
-// response.
+// batch of its source. Invalid calls are rejected with a [tracking.Code]. Calls that violate a
+// tracking plan are rejected too, if the source is configured to reject them. A source above its
+// rate receives 429. Duplicates are removed, and the other calls are appended to the journal
+// before the response.
 //
 // # Blocking
 //
@@ -19,9 +19,9 @@
 //
 // # Concurrency
 //
-// Each request has its own body, post and sorter from a pool. [Dedup] and rates have a mutex
-// each, held during the lookup of a batch. A [SourceTable] is immutable. A goroutine is started
-// only if an append was abandoned: it waits for the number of stored calls.
+// Each request has its own body, post and sorter from a pool. [Dedup] and rates each have a mutex,
+// which is held while a batch is looked up. A [SourceTable] is immutable. A goroutine is started
+// only after an append was abandoned: it waits for the number of stored calls.
 //
 // # Files
 //

@@ -21,7 +21,7 @@ type draft struct {
 	timestamp             []byte // unparsed
 	context, integrations []byte // objects, or nil
 	properties, traits    []byte // objects, or nil
-	typeIsOurs            bool   // the type is from the endpoint, not from the call
+	typeIsOurs            bool   // the endpoint, not the call, contains the type
 }
 
 // read reads and validates the i-th call. typ is the type set by the endpoint; it is empty
@@ -46,8 +46,8 @@ func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 	d.check(limits)
 }
 
-// set reads a field. Numbers are accepted as strings, because some libraries send numeric
-// IDs. If last has the same string, it is shared.
+// set reads a field. Numbers are accepted as strings, because some libraries send numeric IDs. If
+// the field of the call last has the same value, both share one string.
 func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	switch f {
 	case fields.WriteKey:
@@ -91,7 +91,7 @@ func (d *draft) object(key string, value []byte, code tracking.Code) []byte {
 	return fields.Object(value)
 }
 
-// check validates the call for its type.
+// check validates the call according to its type.
 func (d *draft) check(limits tracking.Limits) {
 	switch d.Type {
 	case "identify", "page", "screen":
@@ -121,7 +121,7 @@ func (d *draft) check(limits tracking.Limits) {
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
 		d.reject(tracking.CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
 	}
-	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // not allowed in the X-Message-Id header
+	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // the X-Message-Id header cannot contain control characters
 		d.reject(tracking.CodeBadMessageID, "messageId", fmt.Sprintf("the messageId contains the control character %q; use printable characters", d.ID[i]))
 	}
 	if d.timestamp != nil {
@@ -135,7 +135,7 @@ func (d *draft) check(limits tracking.Limits) {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7F }
 
-// reject records the first problem of a call.
+// reject records the problem of a call, unless an earlier problem is recorded.
 func (d *draft) reject(code tracking.Code, field, message string) {
 	if d.bad.Code == "" {
 		d.bad = tracking.Rejection{Code: code, Field: field, Message: message, Index: d.index}

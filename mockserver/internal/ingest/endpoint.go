@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
-// An Endpoint is the endpoint for a path of the tracking API.
+// An Endpoint describes the endpoint of the tracking API at a path.
 type Endpoint struct {
 	Kind EndpointKind
 	arg  string // type of the call, or write key of the project
@@ -26,9 +26,9 @@ const (
 	readyEndpoint
 )
 
-// endpoints are the endpoints without a variable part. Browser and mobile libraries append
-// short paths to a host that users often configure without /v1, so short paths also work
-// without it. Compatible libraries have their own path for calls sent when a page closes.
+// endpoints contains the endpoints without a variable part. Browser and mobile libraries append
+// short paths to a host that users often configure without /v1. Therefore short paths also work
+// without /v1. Compatible libraries use another path for calls that they send when a page closes.
 var endpoints = func() map[string]Endpoint {
 	all := map[string]Endpoint{
 		"v1/batch": {Kind: BatchEndpoint}, "v1/import": {Kind: BatchEndpoint}, "v1/b": {Kind: BatchEndpoint}, "b": {Kind: BatchEndpoint},
@@ -97,8 +97,8 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodOptions {
 		h.Add("Vary", "Access-Control-Request-Headers")
 		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		if asked := r.Header.Values("Access-Control-Request-Headers"); len(asked) > 0 {
-			h.Set("Access-Control-Allow-Headers", strings.Join(asked, ", "))
+		if requested := r.Header.Values("Access-Control-Request-Headers"); len(requested) > 0 {
+			h.Set("Access-Control-Allow-Headers", strings.Join(requested, ", "))
 		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An appender is the part of the journal that ingest uses. See Journal.Append.
+// An appender is the part of journal.Journal that ingest uses.
 type appender interface {
 	Append(ctx context.Context, b event.Batch) error
 }
@@ -25,20 +25,20 @@ type Config struct {
 	Dedup    *Dedup
 	Log      *slog.Logger
 	Limits   tracking.Limits
-	Strict   bool // refuse requests with invalid calls as a whole
+	Strict   bool // refuse a whole request if one of its calls is invalid
 
 	Plans      Judge           // nil without tracking plans
-	HTTPConfig json.RawMessage // retry settings in the settings of sources; may be nil
+	HTTPConfig json.RawMessage // retry settings for the libraries' settings; may be nil
 
 	Sources      func() *SourceTable            // current sources
-	Integrations func(source string) []string   // destinations that receive the calls of a source from the collector
-	IsHTTPS      func(*http.Request) bool       // whether the sender used HTTPS, possibly to a proxy
+	Integrations func(source string) []string   // destinations of a source
+	IsHTTPS      func(*http.Request) bool       // whether the sender used HTTPS, possibly for its connection to a proxy
 	ClientOf     func(*http.Request) netip.Addr // address of the sender
 	Health       http.Handler                   // liveness check
 	Ready        http.Handler                   // readiness check
 }
 
-// DefaultLimits returns l with the service's limits for missing ones.
+// DefaultLimits returns l with the service's limits in place of zero values.
 func DefaultLimits(l tracking.Limits) tracking.Limits {
 	l.BodyBytes = cmp.Or(max(l.BodyBytes, 0), 512_000)
 	l.CallBytes = cmp.Or(max(l.CallBytes, 0), 32_768)
@@ -65,17 +65,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e.forBrowsers() {
 		AllowOrigin(w, r)
 	}
-	asked := r.Method
-	if asked == http.MethodHead {
-		asked = http.MethodGet
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
 	}
 	switch {
 	case e.Kind == NoEndpoint:
 		h.respondUnread(w, r, refuse(http.StatusNotFound, tracking.CodeNotFound, "there is no endpoint %q; send batches to /v1/batch", h.pathOf(r)))
-	case asked == http.MethodOptions:
+	case method == http.MethodOptions:
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)
-	case asked != e.method():
+	case method != e.method():
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		h.respondUnread(w, r, refuse(http.StatusMethodNotAllowed, tracking.CodeWrongMethod, "%q accepts %s, not %s", h.pathOf(r), e.method(), r.Method))
 	default:

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// journalFunc implements the journal with a function.
+// A journalFunc is a journal with a function as its Append method.
 type journalFunc func(context.Context, event.Batch) error
 
 func (f journalFunc) Append(ctx context.Context, b event.Batch) error { return f(ctx, b) }
@@ -32,7 +32,7 @@ type testIngest struct {
 
 	mu         sync.Mutex // guards the fields below
 	stored     []tracking.Call
-	repeats    map[string]int // by messageId
+	repeats    map[string]int // number of duplicates by messageId
 	rejections []tracking.Rejection
 	refusals   []event.Refusal
 }
@@ -61,8 +61,8 @@ func (in *testIngest) Stored() []tracking.Call {
 	return in.stored
 }
 
-// newIngest returns a handler whose journal accepts every batch. Without sources it accepts
-// every write key. change, if not nil, changes its configuration.
+// newIngest returns a handler with a journal that accepts every batch. Without sources it accepts
+// every write key. change modifies the configuration; it may be nil.
 func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIngest {
 	in := &testIngest{repeats: map[string]int{}}
 	table := ingest.NewSourceTable(sources, len(sources) == 0)

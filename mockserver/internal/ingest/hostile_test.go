@@ -20,7 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 )
 
-// bomb returns gzip data that decompresses to size blanks, in members of 10 MB.
+// bomb returns gzip data that decompresses to size blanks, in gzip members of 10 MB.
 func bomb(tb testing.TB, size int64) io.Reader {
 	var member bytes.Buffer
 	z := gzip.NewWriter(&member)
@@ -132,7 +132,7 @@ func checkStored(t *testing.T, in *testIngest) {
 	}
 }
 
-// FuzzIngest searches for bodies that break the handler, or are stored incorrectly.
+// FuzzIngest searches for bodies that crash the handler or are stored incorrectly.
 func FuzzIngest(f *testing.F) {
 	for _, body := range hostileBodies() {
 		if len(body) < 1_000 {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A post is the parsed body of a request. It refers to the body's memory.
+// A post is the parsed body of a request. It refers to the memory of the body.
 type post struct {
 	body         []byte
 	writeKey     string
@@ -18,23 +18,23 @@ type post struct {
 	context      overlay
 	integrations overlay
 	calls        []rawCall
-	members      []member // of all calls
+	members      []member // fields of all calls
 	rejected     []tracking.Rejection
 }
 
 // A rawCall is the location of a call in the body.
 type rawCall struct {
-	start, end int // in post.body
-	members    int // index of its first field in post.members; the next call's fields follow
+	start, end int // offsets in post.body
+	members    int // index of the call's first field in post.members; the next call's fields follow
 }
 
 // A member is the location of a field of a call.
 type member struct {
 	field           fields.Field
-	key, value, end int32 // start of the key, start and end of the value, in post.body
+	key, value, end int32 // offsets in post.body: start of the key, start and end of the value
 }
 
-// parse parses a body in one pass: a batch, or, if typ is not empty, one call.
+// parse parses a body in one pass. If typ is empty, the body is a batch; otherwise it is one call.
 func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestError {
 	p.body = body
 	s := jsonscan.New(body)
@@ -90,8 +90,8 @@ func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) (problem 
 	return problem, err
 }
 
-// parseCalls parses the calls of a batch. If the batch has this field twice, the last one
-// wins, as in other JSON parsers.
+// parseCalls parses the calls of a batch. If the batch has the field batch twice, the last one is
+// used, as in other JSON parsers.
 func (p *post) parseCalls(s *jsonscan.Scanner, limits tracking.Limits) error {
 	p.calls, p.members = p.calls[:0], p.members[:0]
 	return s.Array(func() error {
@@ -129,7 +129,7 @@ func (p *post) set(f fields.Field, value []byte) {
 	case fields.WriteKey:
 		p.writeKey = fields.Text(value)
 	case fields.SentAt:
-		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // an invalid time is ignored: the calls' times are then not corrected
+		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // if it is invalid, call times are not corrected
 	case fields.Context:
 		p.context = overlay{raw: fields.Object(value)}
 	case fields.Integrations:
@@ -137,10 +137,10 @@ func (p *post) set(f fields.Field, value []byte) {
 	}
 }
 
-// library returns the library of the first parsed call, or "".
+// library returns the name and version of the library that sent the first parsed call, or "".
 func (p *post) library() string {
-	if said := fields.Library(p.context.raw); said != "" || len(p.calls) == 0 {
-		return said
+	if library := fields.Library(p.context.raw); library != "" || len(p.calls) == 0 {
+		return library
 	}
 	for _, m := range p.membersOf(0) {
 		if m.field == fields.Context {

@@ -43,8 +43,8 @@ func (h *Handler) processPixel(r *http.Request, typ string) *requestError {
 	return h.processBody(r, body, typ, WriteKeys{Other: query.Get("writeKey")}, nil)
 }
 
-// pixelCall returns the call in a query: the parameter data, as JSON or base64 of JSON in
-// any alphabet, or otherwise one parameter per field, with dots for nested objects.
+// pixelCall returns the call in a query. The parameter data contains the call as JSON, or as
+// base64 in any alphabet. Without it, each parameter is a field, with dots for nested objects.
 func pixelCall(query url.Values) ([]byte, error) {
 	if !query.Has("data") {
 		return json.Marshal(dotted(query))

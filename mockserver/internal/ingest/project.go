@@ -12,9 +12,9 @@ import (
 // serviceIntegration is the name of the service in the libraries' settings.
 const serviceIntegration = "Segment.io"
 
-// serveProject serves the settings that browser and mobile libraries load at startup: the
-// address for calls (the host of this request), retry settings, the destinations that the
-// collector sends to, which need no code in the page, and the sample rate of their metrics.
+// serveProject serves the settings that browser and mobile libraries load at startup. They contain
+// the address for calls (the host of this request), retry settings, and the sample rate of the
+// libraries' metrics. They also list the collector's destinations, which need no code in the page.
 func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
 	source, known := h.config.Sources().SourceOf(key)
 	if !known {
@@ -49,7 +49,7 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 }
 
 // NewMessagesHandler returns a handler that responds with the calls since the last drain,
-// without fields that differ on each run. POST, or GET with the parameter drain, also drains
+// without fields that differ in each run. POST, or GET with the parameter drain, also drains
 // them.
 func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

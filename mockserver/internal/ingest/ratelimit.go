@@ -9,8 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// maxBuckets is the number of buckets above which idle ones are removed. If any write key is
-// accepted, anyone can create sources.
+// maxBuckets is the number of buckets above which unused buckets are removed. It is necessary
+// because anyone can create sources if any write key is accepted.
 const maxBuckets = 1024
 
 // rates limits the calls per second of each source.
@@ -19,17 +19,17 @@ type rates struct {
 	buckets map[string]bucket
 }
 
-// A bucket contains up to one second's calls. It may be overdrawn to admit a larger batch,
-// and must then be refilled before the next one. The rate therefore holds on average.
+// A bucket contains up to one second's calls. A larger batch may overdraw the bucket, which must
+// then be refilled before the next batch. The limit therefore applies to the average rate.
 type bucket struct {
 	limit int       // calls per second
-	full  time.Time // time when it will be full
+	full  time.Time // time when the bucket will be full
 }
 
 func newRates() *rates { return &rates{buckets: map[string]bucket{}} }
 
-// admit admits all batches of a request or rejects all. If a source exceeds its limit, it
-// returns the source and the time to wait. A limit of 0 means no limit.
+// admit admits or rejects all batches of a request. If a source exceeds its limit, admit returns
+// the source and the time to wait. A limit of 0 means no limit.
 func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (source string, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,7 +37,7 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 	for _, b := range batches {
 		limit := limitOf(b.Source)
 		if limit <= 0 {
-			delete(r.buckets, b.Source) // it may have had a limit before
+			delete(r.buckets, b.Source) // left over if the source had a limit before
 		} else if wait := r.bucket(b.Source, limit, now).wait(now); wait > 0 {
 			return b.Source, wait
 		}
@@ -51,7 +51,7 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 	return "", 0
 }
 
-// bucket returns the bucket of a source, full no earlier than now. The lock must be held.
+// bucket returns the bucket of a source. Its time full is not before now. The lock must be held.
 func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	b, ok := r.buckets[source]
 	if !ok && len(r.buckets) >= maxBuckets {

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// pathOf returns the path of a request for logs and pages. It redacts the write keys of
-// sources, parts at positions where libraries put a key, and parts that look like a key.
+// pathOf returns the path of a request for logs and pages. It redacts the write keys of sources,
+// path segments where libraries put a key, and segments that look like a key.
 func (h *Handler) pathOf(r *http.Request) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // with an escaped question mark
+	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // the question mark may be escaped
 		at += len("writekey=")
 		path = path[:at] + text.Redact(path[at:])
 	}
 	sources := h.config.Sources()
 	parts := strings.Split(path, "/")
-	expected := false // the next part is a write key
+	expected := false // the next segment is a write key
 	for i, part := range parts {
 		if part == "" {
 			continue
@@ -38,8 +38,8 @@ func (h *Handler) pathOf(r *http.Request) string {
 	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
 
-// looksLikeKey reports whether a part of a path is a long string of letters and digits, as
-// generated keys are and file names are not.
+// looksLikeKey reports whether a path segment is a long string of letters and digits, like a
+// generated key and unlike a file name.
 func looksLikeKey(part string) bool {
 	digits, letters := 0, 0
 	for i := range len(part) {
@@ -56,15 +56,15 @@ func looksLikeKey(part string) bool {
 }
 
 const (
-	// Limits of a Refusal's path and method, in characters.
+	// maxPath and maxMethod are the maximum lengths of a Refusal's path and method in characters.
 	maxPath   = 200
 	maxMethod = 20
-	// maxRefusedBody limits a Refusal's body, in bytes.
+	// maxRefusedBody is the maximum length of a Refusal's body in bytes.
 	maxRefusedBody = 4 << 10
-	// maxUserAgent limits a Sender's User-Agent, in characters.
+	// maxUserAgent is the maximum length of a Sender's User-Agent in characters.
 	maxUserAgent = 200
-	// minSecretLength is the minimum length of write keys that are redacted everywhere. A
-	// shorter one may be part of a word, and is redacted only as a whole word.
+	// minSecretLength is the minimum length of a write key that is redacted everywhere. A shorter
+	// key may be part of a word, so it is redacted only as a whole word.
 	minSecretLength = 8
 )
 
@@ -77,8 +77,8 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	return s
 }
 
-// redactedBody returns the first part of a refused body for logs and pages. Write keys are
-// replaced by asterisks: the keys of sources and of the request, and values named writeKey.
+// redactedBody returns the beginning of a refused body for logs and pages. It replaces write keys
+// with asterisks: the keys of sources and of the request, and values of fields named writeKey.
 func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
 	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)
@@ -90,7 +90,7 @@ func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
 	return kept
 }
 
-// hide redacts a key, and a truncated key at the end.
+// hide redacts all occurrences of a key, including a truncated one at the end.
 func hide(kept []byte, key string) {
 	if key == "" {
 		return
@@ -118,13 +118,13 @@ func hide(kept []byte, key string) {
 	}
 }
 
-// isWord reports whether b has a letter or digit at an index.
+// isWord reports whether the byte at an index is a letter or a digit.
 func isWord(b []byte, at int) bool {
 	return at >= 0 && at < len(b) && (b[at] >= '0' && b[at] <= '9' || b[at]|0x20 >= 'a' && b[at]|0x20 <= 'z')
 }
 
-// hideMembers redacts the values after the name writeKey, in JSON (even if it is invalid)
-// and in forms.
+// hideMembers redacts the values after the name writeKey in forms and in JSON, even if the JSON is
+// invalid.
 func hideMembers(kept []byte) {
 	const name = "writekey"
 	for i := 0; i+len(name) <= len(kept); i++ {
@@ -160,19 +160,20 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	})
 }
 
-// respondUnread responds to a request that was refused before its body was read, and reads
-// the first part of the body for the report.
+// respondUnread responds to a request that was refused before its body was read. It then reads
+// the beginning of the body for the report.
 func (h *Handler) respondUnread(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	body := newBody()
 	defer body.release()
 	start := *r
-	start.ContentLength = -1                       // read only the first part
-	_ = body.readRequest(&start, maxRefusedBody-1) // ignore errors: keep what arrived
+	start.ContentLength = -1                       // reads only the beginning of the body
+	_ = body.readRequest(&start, maxRefusedBody-1) // keeps the part that arrived before an error
 	refused.body = h.redactedBody(body.Bytes(), WriteKeysOf(r))
 	h.respond(w, r, refused)
 }
 
-// respond sends the success response, or reports and sends the refusal.
+// respond sends the success response if refused is nil. Otherwise it reports the refusal and sends
+// its response.
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
@@ -193,7 +194,7 @@ type response struct {
 	Success bool                 `json:"success"`
 	Code    tracking.Code        `json:"code,omitempty"`
 	Message string               `json:"message,omitempty"`
-	Error   string               `json:"error,omitempty"` // the same as Message, for libraries that expect it here
+	Error   string               `json:"error,omitempty"` // same as Message, for libraries that expect this field
 	Calls   []tracking.Rejection `json:"calls,omitempty"`
 }
 
@@ -204,7 +205,7 @@ type requestError struct {
 	message    string
 	retryAfter time.Duration
 	calls      []tracking.Rejection
-	body       []byte // see event.Refusal.Body; nil if it was not read
+	body       []byte // see event.Refusal.Body; nil if the body was not read
 	library    string // library of the first call
 }
 

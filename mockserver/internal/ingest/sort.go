@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A sorter validates the calls of a post, and adds valid ones to the batch of their source.
-// Invalid ones are added to post.rejected.
+// A sorter validates the calls of a post. It adds valid calls to the batch of their source, and
+// invalid calls to post.rejected.
 type sorter struct {
 	batches []event.Batch // the result
 
@@ -25,13 +25,13 @@ type sorter struct {
 	completer *completer
 	draft     draft
 	plans     Judge   // may be nil
-	reports   reports // of plan violations
+	reports   reports // reports of plan violations
 
-	key, source string // of the request
-	typ         string // set by the endpoint; empty if calls contain their type
+	key, source string // write key of the request and its source
+	typ         string // type set by the endpoint; empty if calls contain their type
 	known       bool   // key belongs to a source
-	anyKnown    bool   // a call has its own, known key
-	unknown     string // last unknown key of a call
+	anyKnown    bool   // a call has its own write key, which is known
+	unknown     string // last unknown write key of a call
 }
 
 // newSorter returns a sorter for a post. key is the write key of calls without their own.
@@ -135,7 +135,7 @@ func (s *sorter) sourceOf(d *draft) string {
 	return source
 }
 
-// maxType limits a Rejection's type, in characters.
+// maxType is the maximum length of a Rejection's type in characters.
 const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
@@ -145,10 +145,10 @@ func (s *sorter) reject(d *draft, source string) {
 	s.post.rejected = append(s.post.rejected, d.bad)
 }
 
-// maxRejectedBody limits a Rejection's body, in bytes.
+// maxRejectedBody is the maximum length of a Rejection's body in bytes.
 const maxRejectedBody = 32 << 10
 
-// redacted returns the body of a rejected call, with a redacted write key.
+// redacted returns the body of a rejected call, with its write key redacted.
 func (p *post) redacted(d *draft) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte

@@ -13,14 +13,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// store stores a batch without duplicates. held is the memory that the batch uses.
-func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
+// store stores the calls of a batch that are not duplicates. memory is the size of the memory that
+// the batch uses.
+func (h *Handler) store(ctx context.Context, b event.Batch, memory int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
 		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeRetryAfter,
 			message: "another request is storing the same calls; send again"}
 	}
-	if 2*fresh.Size()+maxSpareBytes < held {
+	if 2*fresh.Size()+maxSpareBytes < memory {
 		fresh.Calls = copyCalls(fresh.Calls)
 	}
 	if err := h.append(ctx, fresh, reserved); err != nil {
@@ -33,8 +34,8 @@ func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestEr
 }
 
 // append appends the calls of a reservation to the journal, and settles the reservation. It
-// ignores the cancellation of ctx: a sender that disconnects sends its calls again, and they
-// must be recognized then.
+// ignores the cancellation of ctx: a sender that disconnects will send its calls again, and they
+// must then be recognized as duplicates.
 func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservation) error {
 	stored := 0
 	defer func() {
@@ -54,12 +55,12 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 		unknown := reserved
 		reserved = nil
 		h.config.Dedup.markUncertain(unknown)
-		go func() { h.settle(b, unknown, partly.Stored()) }() // ends with the journal
+		go func() { h.settle(b, unknown, partly.Stored()) }() // returns at the latest when the journal closes
 	}
 	return err
 }
 
-// settle ends a reservation. Its first stored calls are stored.
+// settle ends a reservation. stored is the number of its calls that are stored; they come first.
 func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
@@ -67,7 +68,7 @@ func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	}
 }
 
-// maxSpareBytes is the memory a batch may use in addition to twice its size.
+// maxSpareBytes is the memory in bytes that a batch may use in addition to twice its size.
 const maxSpareBytes = 512
 
 // copyCalls copies calls to new memory. Otherwise a stored call would retain the whole body,
@@ -84,9 +85,9 @@ func copyCalls(calls []tracking.Call) []tracking.Call {
 }
 
 const (
-	// storeRetryAfter is the Retry-After of calls that could not be stored.
+	// storeRetryAfter is the Retry-After of the response if calls could not be stored.
 	storeRetryAfter = 5 * time.Second
-	// refusalLogInterval is the minimum time between log lines about failed appends. When
+	// refusalLogInterval is the minimum interval between messages about failed appends. When
 	// the disk is full, every request fails.
 	refusalLogInterval = time.Second
 )
@@ -101,7 +102,7 @@ func (h *Handler) storeFailed(b event.Batch, err error) *requestError {
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
 	if ok, suppressed := h.refusing.Allow(time.Now(), refusalLogInterval, 1); ok {
-		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", suppressed)
+		h.config.Log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "refused since the last message", suppressed)
 	}
 	return refused
 }

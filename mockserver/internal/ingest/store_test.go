@@ -41,7 +41,7 @@ func TestResponsesToStoreFailures(t *testing.T) {
 	} {
 		j := journalFunc(func(context.Context, event.Batch) error { return test.err })
 		in := newIngestInto(&j)
-		for range 2 { // the first attempt must not make the second a duplicate
+		for range 2 { // the failed first attempt must not make the second one a duplicate
 			res := in.post("/v1/batch", track("m", 3))
 			assert.Equal(t, test.status, res.Code)
 			assert.Equal(t, "5", res.Header().Get("Retry-After"))
@@ -52,8 +52,8 @@ func TestResponsesToStoreFailures(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsDoNotCountDuplicates: duplicates are counted when the request is
-// accepted.
+// TestRefusedRequestsDoNotCountDuplicates checks that duplicates are counted when a request is
+// accepted, not when it is refused.
 func TestRefusedRequestsDoNotCountDuplicates(t *testing.T) {
 	j := journalFunc(takeAll)
 	in := newIngestInto(&j)
@@ -68,8 +68,8 @@ func TestRefusedRequestsDoNotCountDuplicates(t *testing.T) {
 	assert.Equal(t, map[string]int{"m-0": 1}, in.repeats)
 }
 
-// TestCallsAreStoredOnceAfterSenderTimeout: the sender disconnects while its calls are being
-// stored, and sends them again before and after they are stored.
+// TestCallsAreStoredOnceAfterSenderTimeout checks that calls are stored once if the sender
+// disconnects during the append and sends the calls again, before and after they are stored.
 func TestCallsAreStoredOnceAfterSenderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
@@ -113,8 +113,8 @@ func TestCallsAreStoredOnceAfterSenderTimeout(t *testing.T) {
 	})
 }
 
-// TestCallsAreStoredOnceAfterUncertainAppend: the journal abandons an append, and learns
-// later how many calls are stored.
+// TestCallsAreStoredOnceAfterUncertainAppend checks that calls are stored once if the journal
+// abandons an append and determines later how many calls are stored.
 func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestCallsAreStoredOnceAfterUncertainAppend(t *testing.T) {
 	}
 }
 
-// TestDuplicateWaitsForPendingRequest: two requests contain the same call, and the one
-// storing it fails. The other one must not respond with 200 before that.
+// TestDuplicateWaitsForPendingRequest checks two requests with the same call. If the request that
+// stores the call fails, the other one must not respond with 200.
 func TestDuplicateWaitsForPendingRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, first := make(chan struct{}), true

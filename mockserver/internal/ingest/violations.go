@@ -17,9 +17,9 @@ import (
 // A Judge checks calls against the tracking plans of their sources. It is called
 // concurrently, for every call, so it must be fast for calls without violations.
 type Judge interface {
-	// Judge returns the violations of a call, or a zero Verdict for a valid call or a source
-	// without a plan. member contains the properties of the call, or the traits of an
-	// identify or group call; it may be nil.
+	// Judge returns the violations of a call. The Verdict is zero for a valid call, and for a
+	// source without a plan. member contains the properties of the call, or the traits of an
+	// identify or group call. It may be nil.
 	Judge(c *tracking.Call, member []byte) Verdict
 }
 
@@ -36,14 +36,14 @@ const (
 	violationUser  = "schema-violations"
 )
 
-// reports are the calls that report the violations of a request.
+// reports contains the calls that report the violations of a request.
 type reports struct{ batches []event.Batch }
 
-// maxReportBatch limits the calls of a batch.
+// maxReportBatch is the maximum number of calls in a batch.
 const maxReportBatch = 500
 
-// add adds a call for each violation of another call. The messageIds are derived from the
-// other call, so that a duplicate is not reported twice.
+// add adds a report for each violation of a call. The messageIds of the reports are derived from
+// the call, so that repeated calls do not cause additional reports.
 func (r *reports) add(source string, of *tracking.Call) {
 	for i := range of.Violations {
 		b := r.batch(source, of.ReceivedAt)
@@ -51,7 +51,7 @@ func (r *reports) add(source string, of *tracking.Call) {
 	}
 }
 
-// batch returns a batch of the source with room for a call.
+// batch returns a batch of the source that has room for a call.
 func (r *reports) batch(source string, receivedAt time.Time) *event.Batch {
 	for i := range r.batches {
 		if b := &r.batches[i]; b.Source == source && len(b.Calls) < maxReportBatch {
@@ -62,7 +62,7 @@ func (r *reports) batch(source string, receivedAt time.Time) *event.Batch {
 	return &r.batches[len(r.batches)-1]
 }
 
-// violationProperties are the properties that the service documents.
+// violationProperties are the properties of a report, as documented by the service.
 type violationProperties struct {
 	AppVersion           string    `json:"appVersion"`
 	EventMessageID       string    `json:"eventMessageID"`
@@ -80,7 +80,7 @@ type violationProperties struct {
 	ViolationType        string    `json:"violationType"`
 }
 
-// report returns the call that reports the i-th violation of another call.
+// report returns the call that reports the i-th violation of the call of.
 func report(source string, of *tracking.Call, i int) tracking.Call {
 	v := &of.Violations[i]
 	var context struct {
@@ -89,7 +89,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 	}
 	var app struct{ Version string }
 	if members := (struct{ Context json.RawMessage }{}); json.Unmarshal(of.Body, &members) == nil {
-		_ = json.Unmarshal(members.Context, &context) // empty if the context is missing or invalid
+		_ = json.Unmarshal(members.Context, &context) // stays empty if the context is missing or invalid
 		_ = json.Unmarshal(context.App, &app)
 	}
 	c := tracking.Call{
@@ -99,7 +99,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(struct { // cannot fail: strings and valid JSON
+	_ = encoder.Encode(struct { // cannot fail: it contains only strings and valid JSON
 		Type         string              `json:"type"`
 		Event        string              `json:"event"`
 		UserID       string              `json:"userId"`

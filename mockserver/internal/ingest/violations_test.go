@@ -68,11 +68,11 @@ func TestPlanViolations(t *testing.T) {
 	assert.Equal(t, `the call violates the tracking plan "shop": a is bad (and 1 more)`, rejecting.rejections[0].Message)
 	assert.Equal(t, "properties", rejecting.rejections[0].Field)
 	assert.Len(t, rejecting.rejections[0].Violations, 2)
-	// Rejections are reported in the response of strict mode.
+	// In strict mode, the response reports rejections.
 	require.Equal(t, http.StatusOK, rejecting.post("/v1/track", `{"event":"E","userId":"u","properties":{"a":"bad"}}`).Code)
 	assert.Len(t, rejecting.rejections, 3)
 
-	strict := newIngest(func(c *ingest.Config) { c.Plans, c.Strict = strictJudge(true, "told"), true })
+	strict := newIngest(func(c *ingest.Config) { c.Plans, c.Strict = strictJudge(true, "violations"), true })
 	res := strict.post("/v1/track", `{"event":"E","userId":"u","properties":{"a":"bad"}}`)
 	assert.Equal(t, http.StatusBadRequest, res.Code)
 	assert.Contains(t, res.Body.String(), `"not_as_planned"`)
@@ -82,9 +82,9 @@ func TestPlanViolations(t *testing.T) {
 func TestViolationsAreReportedOnce(t *testing.T) {
 	var refuse error
 	in := newIngest(func(c *ingest.Config) {
-		c.Plans = strictJudge(false, "told")
+		c.Plans = strictJudge(false, "violations")
 		c.Journal = journalFunc(func(_ context.Context, b event.Batch) error {
-			if b.Source == "told" {
+			if b.Source == "violations" {
 				return refuse
 			}
 			return nil
@@ -94,17 +94,17 @@ func TestViolationsAreReportedOnce(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, in.post("/v1/batch", mixedCalls).Code, "the report cannot be stored")
 	require.Len(t, in.Stored(), 4)
 	refuse = nil
-	for range 2 { // the sender sends again
+	for range 2 { // the sender repeats the call
 		require.Equal(t, success, in.post("/v1/batch", mixedCalls).Body.String())
 	}
 	require.Len(t, in.Stored(), 8)
-	told := in.Stored()[4]
-	again, err := fields.ReadCall("told", told.Body)
+	report := in.Stored()[4]
+	again, err := fields.ReadCall("violations", report.Body)
 	require.NoError(t, err)
-	assert.Equal(t, told, again)
-	assert.Equal(t, ingest.ViolationEvent, told.Event)
-	assert.Equal(t, map[string]any{"app": map[string]any{"version": "7"}, "library": map[string]any{"name": "l"}}, told.Context())
-	properties := told.Properties()
+	assert.Equal(t, report, again)
+	assert.Equal(t, ingest.ViolationEvent, report.Event)
+	assert.Equal(t, map[string]any{"app": map[string]any{"version": "7"}, "library": map[string]any{"name": "l"}}, report.Context())
+	properties := report.Properties()
 	delete(properties, "eventTimestamp")
 	delete(properties, "eventSentAt")
 	assert.Equal(t, map[string]any{

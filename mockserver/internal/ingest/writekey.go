@@ -13,14 +13,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// WriteKeys are the write keys outside the body of a request.
+// WriteKeys contains the write keys in the header and the query of a request.
 type WriteKeys struct {
-	Basic string // user of Basic auth
-	Other string // used if the body does not contain a key: a bearer token may be for a gateway
+	Basic string // user name of Basic auth
+	Other string // used only if the body contains no key, because a bearer token may be for a gateway
 }
 
-// WriteKeysOf returns the write keys in the header of a request, or in its query: a browser's
-// navigator.sendBeacon sets no header. The colon after the user of Basic auth may be missing.
+// WriteKeysOf returns the write keys in the header or the query of a request. The query is used
+// by navigator.sendBeacon, which cannot set headers. In Basic auth, the colon after the user name
+// may be missing.
 func WriteKeysOf(r *http.Request) WriteKeys {
 	keys := headerKeys(r)
 	if keys == (WriteKeys{}) && r.URL.RawQuery != "" {
@@ -66,7 +67,7 @@ func unknownKey(key string) *requestError {
 // table.
 type SourceTable struct {
 	sources     []tracking.Source
-	sums        [][sha256.Size]byte // of the write keys
+	sums        [][sha256.Size]byte // hashes of the write keys
 	anyWriteKey bool                // an unknown write key creates a source
 }
 
@@ -82,7 +83,7 @@ func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
 
 // SourceOf returns the name of the source with a write key.
 func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
-	// Comparing all hashes takes the same time, whether and which one matches.
+	// Compare all hashes, so that the duration does not depend on the key.
 	sum := sha256.Sum256([]byte(writeKey))
 	for i := range t.sums {
 		if subtle.ConstantTimeCompare(t.sums[i][:], sum[:]) == 1 {
@@ -95,9 +96,9 @@ func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
 	return name, known
 }
 
-// nameOf returns the name of the source that an unknown write key creates: the key, unless it
-// is not a valid name or the name of another source. It is not a secret, because any key is
-// accepted.
+// nameOf returns the name of the source that an unknown write key creates. It is the key itself,
+// unless the key is not a valid name or is the name of another source. The name may reveal the
+// key, because any key is accepted.
 func (t *SourceTable) nameOf(writeKey string) string {
 	if settings.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.Name == writeKey }) {
 		return text.Redact(writeKey)

@@ -69,7 +69,7 @@ func TestWriteKeyFormats(t *testing.T) {
 	}
 }
 
-// TestWriteKeysAreRedacted checks everything that is retained for display.
+// TestWriteKeysAreRedacted checks all data that is retained for display.
 func TestWriteKeysAreRedacted(t *testing.T) {
 	const key = "a-key-that-is-secret"
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
@@ -97,8 +97,8 @@ func TestWriteKeysAreRedacted(t *testing.T) {
 	assert.NotContains(t, rejections[0].Message, key)
 }
 
-// TestWriteKeysInPathsAreRedacted: libraries put the key in the paths of files and settings,
-// and people put it anywhere.
+// TestWriteKeysInPathsAreRedacted checks paths of files and settings, where libraries put the
+// key, and other paths.
 func TestWriteKeysInPathsAreRedacted(t *testing.T) {
 	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// maxTyped limits the size of a form field, in bytes. A file has no limit.
+// maxTyped limits each typed form field, in bytes. It does not apply to uploaded files.
 const maxTyped = 1 << 20
 
 // An audiencesPage lists audiences and computed traits and has the upload form.
@@ -28,8 +28,8 @@ type audiencesPage struct {
 // A computationLine is an audience or a computed trait with its sync status.
 type computationLine struct {
 	users.Computation
-	Queued int         // syncs behind Last
-	Last   *users.Sync // the running sync, or the last completed one
+	Queued int         // number of syncs that wait for Last
+	Last   *users.Sync // running sync, or the last completed sync
 }
 
 // A syncForm contains the values of the upload form.
@@ -39,7 +39,7 @@ type syncForm struct {
 	List                      string
 	Full, AllowEmpty          bool
 	Problem                   string
-	Counted                   *users.Sync // the result of a dry run
+	Counted                   *users.Sync // result of a dry run
 }
 
 func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {
@@ -60,7 +60,7 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 	var lines []computationLine
 	for _, c := range all {
 		line := computationLine{Computation: c}
-		// Completed syncs come first.
+		// c.Syncs lists completed syncs first.
 		at := slices.IndexFunc(c.Syncs, func(s users.Sync) bool { return s.State != users.SyncDone })
 		if at < 0 {
 			at = len(c.Syncs) - 1
@@ -101,8 +101,8 @@ func (in *Inspector) takeList(r *http.Request) (page.Answer, error) {
 	return page.SendTo("/audiences", "List accepted. Calls are being sent.")
 }
 
-// readSyncForm reads the fields before the file. It returns the file unread, because a list
-// can exceed memory.
+// readSyncForm reads the fields before the file. It returns the file as a reader, because a
+// list can be too large for memory.
 func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
 	f.Kind = users.KindAudience
 	parts, err := r.MultipartReader()

@@ -28,24 +28,24 @@ import (
 // A callPanel is the view of one item of the feed.
 type callPanel struct {
 	rows.Row
-	Back         string // the list without the panel
+	Back         string // URL of the list without the panel
 	Change       int64
-	Message      string // the error of a rejection or refusal
-	Hint         string // how to fix it
-	Status       int    // the response status of a refusal
-	Place        int    // the position of a rejected call in its request, from 1
+	Message      string // error message of a rejection or refusal
+	Hint         string // how to fix the problem
+	Status       int    // response status of a refusal
+	Place        int    // position of a rejected call in its request, from 1
 	Facts        []fact
 	Corrections  []correction
-	Violations   []tracking.Violation // of the tracking plan of the source
+	Violations   []tracking.Violation
 	Destinations []callDestination
 	Body         []page.Line
 	Bytes        int
-	Event        string // the event page, or the list of calls with the same name
-	Listed       bool   // whether Event is the list
+	Event        string // URL of the event page, or of the list of calls with the same name
+	Listed       bool   // whether Event links to the list
 	Forms        bool   // whether the call can be copied as code
 	Typed        bool   // whether client libraries have a method for the call
-	Notice       string // the result of the last action
-	Problem      string // why the last action failed
+	Notice       string // result of the last action
+	Problem      string // error of the last action
 }
 
 func (p *callPanel) CopyForms() []copyForm {
@@ -58,15 +58,15 @@ func (p *callPanel) CopyForms() []copyForm {
 // A fact is a name, a value and an optional link.
 type fact struct{ Name, Value, Href string }
 
-// A correction is a change that the collector made to a call, and the reason.
+// A correction is a change that the collector made to a call, with the reason.
 type correction struct{ What, Why string }
 
 // A callDestination is the delivery status of a call at one destination, or the reason why
 // the destination does not receive it.
 type callDestination struct {
 	Name     string
-	Look     string // see rows.DeliveryState.Look; "apart" if the destination does not receive the call
-	Word     string // Look for people
+	Look     string // delivery state, see rows.DeliveryState.Look; "apart" if the destination does not receive the call
+	Word     string // display text for Look
 	Reason   string
 	RetryAt  time.Time
 	Tries    int
@@ -88,10 +88,10 @@ type attemptLine struct {
 	Sent     string
 	Response []fact
 	Received string
-	Cut      bool // the response body is truncated
+	Cut      bool // whether the response body is truncated
 }
 
-// panel returns the panel of a ref, and false if the ref is unknown.
+// panel returns the panel for a ref, and false if the ref is unknown.
 func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	i, ok := in.c.History().Item(ref)
 	if !ok {
@@ -140,7 +140,7 @@ func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.Attache
 	slices.SortStableFunc(p.Destinations, func(a, b callDestination) int { return cmp.Compare(urgency(a.Look), urgency(b.Look)) })
 }
 
-// urgency returns the sort position of a look: problems first.
+// urgency returns the sort position of a delivery state. Problems come first.
 func urgency(look string) int {
 	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered", "apart"}, look)
 }
@@ -159,7 +159,7 @@ func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
 	}
 }
 
-// addAttempts adds the attempts of the destination.
+// addAttempts adds the newest attempts at the destination.
 func (d *callDestination) addAttempts(all []tracking.Attempt) {
 	var ours []tracking.Attempt
 	for _, a := range all {
@@ -280,11 +280,11 @@ func correctionsOf(r *tracking.Record) []correction {
 	return all
 }
 
-// An oddMember is a field whose name resembles a known field, or whose value is a number
-// instead of a string. meant is the known name; empty for a number.
+// An oddMember is a field with a name that resembles a known field, or with a number instead of
+// a string as its value. In the first case, meant is the name of the known field.
 type oddMember struct{ name, meant string }
 
-// maxOddMembers limits the number of such fields that are reported for a call.
+// maxOddMembers limits the number of oddMembers that are reported for a call.
 const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {
@@ -323,12 +323,12 @@ var fieldsByFold = func() map[string]fields.Field {
 	return byFold
 }()
 
-// madeIDPrefix begins messageIds that the collector generates.
+// madeIDPrefix is the prefix of message IDs that the collector generates.
 const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
-// markCorrected returns the mark and note of a field that the collector writes.
+// markCorrected returns a mark and a note if the collector writes the field.
 func markCorrected(key string) (mark, note string) {
 	switch key {
 	case "receivedAt":
@@ -381,7 +381,8 @@ func senderFacts(s tracking.Sender) []fact {
 	return facts
 }
 
-// showCall returns the panel for a script, and otherwise redirects to the list with the panel.
+// showCall returns only the panel if a script sent the request. It redirects other requests to
+// the list with the panel open.
 func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
 	if !page.IsFragment(r) {
@@ -390,7 +391,7 @@ func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 	return in.showPanel(ref, filter, "", nil), nil
 }
 
-// showPanel returns the panel of a call for a script, with a notice or the error of an action.
+// showPanel returns the panel of a call, with a notice or the error of an action.
 func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {

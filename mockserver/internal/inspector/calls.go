@@ -13,11 +13,11 @@ import (
 // callsPage is the Calls page.
 type callsPage struct {
 	list
-	First   *firstRun      // only before the first call
-	Panel   *callPanel     // the open call, or nil
+	First   *firstRun      // nil after the first call
+	Panel   *callPanel     // open call, or nil
 	Missing bool           // whether the requested call has expired
-	Tally   string         // the data of the charts as JSON
-	Fields  []search.Field // the fields for the help
+	Tally   string         // chart data as JSON
+	Fields  []search.Field // search fields that the help lists
 }
 
 func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {

@@ -19,9 +19,9 @@ import (
 type causeReplay struct {
 	Destination string
 	Cause       string // empty for any cause
-	Until       string // excludes calls that fail later, in RFC 3339
-	Hour        int    // calls that failed in the last hour
-	All         int    // all failed calls
+	Until       string // RFC 3339 time; later failures are not replayed
+	Hour        int    // number of calls that failed in the last hour
+	All         int    // number of all failed calls
 	Paused      bool
 }
 

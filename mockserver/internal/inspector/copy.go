@@ -70,7 +70,7 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	return code, nil
 }
 
-// sendable returns the call of an item with its received body.
+// sendable returns the call of an item. A rejected call has the body that was received.
 func sendable(i *history.Item) tracking.Call {
 	c := *i.Call()
 	if i.Rejection != nil {
@@ -79,7 +79,7 @@ func sendable(i *history.Item) tracking.Call {
 	return c
 }
 
-// signedCopy returns the signed request of a destination as a curl command.
+// signedCopy returns a curl command that sends the call with the destination's signature.
 func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, error) {
 	name := r.URL.Query().Get("destination")
 	all := in.c.Settings().Destinations

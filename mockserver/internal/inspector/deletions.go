@@ -28,7 +28,7 @@ type deletionsPage struct {
 // A deletionForm contains the values of the request form.
 type deletionForm struct {
 	ID, Source, Users string
-	NewID             string // the ID if the user enters none; makes a repeated submit idempotent
+	NewID             string // request ID if the user enters none; makes a repeated submit idempotent
 	Problem           string
 }
 
@@ -42,7 +42,7 @@ func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletion
 	return page.Answer{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
 }
 
-// makeDeletion handles the request form, with one user ID per line.
+// makeDeletion handles the request form, which contains one user ID per line.
 func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users"), NewID: r.PostForm.Get("newID")}
 	request := users.DeletionRequest{ID: cmp.Or(form.ID, form.NewID), Source: form.Source}
@@ -62,10 +62,10 @@ func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 // A deletionPage shows a deletion request and a page of its notifications.
 type deletionPage struct {
 	users.Deletion
-	State    string // filters the notifications; empty for all
+	State    string // selects the notifications to show; empty for all
 	States   []string
 	Outcomes []users.DeletionOutcome
-	Offset   int // of the first notification on the page
+	Offset   int // index of the first notification on the page
 	More     bool
 }
 

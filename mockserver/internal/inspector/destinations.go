@@ -27,7 +27,7 @@ type destinationLine struct {
 	Name     string
 	Webhooks []webhook.Endpoint
 	Enabled  bool
-	ReadOnly bool // defined in the configuration file
+	ReadOnly bool // whether it is defined in the configuration file
 	Status   engine.DestinationStatus
 	Ledger   *tracking.Ledger
 }
@@ -35,7 +35,7 @@ type destinationLine struct {
 // Resumable reports whether delivery stays stopped until a user resumes it.
 func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status.GoneSince.IsZero() }
 
-// Label returns the state for people.
+// Label returns the display text of the state.
 func (l *destinationLine) Label() string {
 	if l.Status.State == engine.DestinationIdle {
 		return "Idle"
@@ -55,7 +55,7 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	return lines, err
 }
 
-// A destinationsPage lists destinations and storage problems.
+// A destinationsPage lists the destinations and any storage problems.
 type destinationsPage struct {
 	Lines    []destinationLine
 	Problems []string
@@ -183,7 +183,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	typed := form.Name
-	form.Name = cmp.Or(typed, "test") // the name is optional here
+	form.Name = cmp.Or(typed, "test") // a test does not require a name
 	form.clear("name")
 	if len(form.Errors) == 0 {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
@@ -200,7 +200,7 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	d := form.destination
 	if form.ReadOnly {
-		d = form.old // browsers do not send disabled fields
+		d = form.old // the fields are disabled, and browsers do not send disabled fields
 		form.Errors = nil
 	}
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
@@ -216,7 +216,7 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	return in.showForm(r, http.StatusOK, form)
 }
 
-// act returns a handler for a button that performs do and then shows the notice done.
+// act returns a form handler that calls do and then shows the notice done.
 func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) page.Handler {
 	return func(r *http.Request) (page.Answer, error) {
 		name := r.PostForm.Get("name")

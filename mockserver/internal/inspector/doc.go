@@ -5,13 +5,13 @@
 // The login middleware passes a request to the handler of its page. The handler reads from
 // the engine or the history and returns a [page.Answer]: the value for a template, a redirect,
 // or an error. Templates are rendered completely before the first byte is written. Scripts
-// request single blocks of a template. A form redirects to a page that shows the result, which
-// is passed in a cookie.
+// request single blocks of a template. A form redirects to a page that shows the result; a
+// cookie passes the result to that page.
 //
-// A live page holds a stream open. Every quarter of a second at most, the stream sends new and
-// changed rows and the number of omitted rows. A stream is one goroutine without shared state.
-// At most 64 streams are open. Functions passed to [history.History.Look] and Scan run under
-// the lock of the history and must only select and copy.
+// A live page keeps a stream open. The stream sends new and changed rows and the number of
+// omitted rows, at most four times a second. Each stream is one goroutine without shared
+// state. At most 64 streams are open. Functions passed to [history.History.Look] and Scan run
+// while the history is locked, so they must only select and copy items.
 //
 // Start with routes.go (pages and paths), stream.go (live updates), call.go (the panel of a
 // call) and form.go (destination settings). Package page renders; package rows builds list

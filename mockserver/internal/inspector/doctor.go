@@ -21,12 +21,12 @@ import (
 // A signaturePage explains why a receiver rejects a signature.
 type signaturePage struct {
 	Ref          string
-	Title        string // of the call
+	Title        string // title of the call
 	Type         string
 	Missing      bool // whether the call has expired
 	Destinations []string
 	Destination  string
-	Problem      string // why the call has no body for the destination
+	Problem      string // reason why the call has no body for the destination
 	Signed       *signedBody
 	Pasted       string
 	PastedSign   string
@@ -42,10 +42,10 @@ type signedBody struct {
 	Bytes     int
 	Secret    bool
 	Signature string
-	Sent      string // the signature of the last attempt, if it differs
+	Sent      string // signature of the last attempt, if it is different
 	Standard  *standardSignature
 	Stringify *differenceView
-	Marshal   *differenceView // the difference to encoding/json
+	Marshal   *differenceView // first difference from the output of encoding/json
 	Changes   []changeLine
 }
 
@@ -61,7 +61,7 @@ func standardOf(h http.Header) *standardSignature {
 	return &s
 }
 
-// A changeLine is a value that the body cannot represent.
+// A changeLine is a value that the canonical body does not preserve, with the reason.
 type changeLine struct {
 	canonical.Change
 	Why string
@@ -72,7 +72,7 @@ type finding struct {
 	Good  bool
 	Text  string
 	Mend  []signcheck.Line // code that fixes the mistake
-	Tried []string         // if no explanation was found
+	Tried []string         // explanations that were tried without success
 }
 
 // A differenceView shows the first difference of two byte strings.
@@ -177,8 +177,8 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 	return s
 }
 
-// keptAsText reports whether the number is preserved: webhook.Payload converts IDs and names
-// to strings.
+// keptAsText reports whether the signed body keeps the number as a string. webhook.Payload
+// converts IDs and names to strings.
 func keptAsText(c canonical.Change) bool {
 	switch c.Path {
 	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
@@ -188,7 +188,7 @@ func keptAsText(c canonical.Change) bool {
 }
 
 // checkPasted adds findings about the received body and signature. body is the signed body,
-// or nil without a call.
+// or nil if no call is selected.
 func (p *signaturePage) checkPasted(body []byte, d *tracking.Destination, sent []signcheck.Stamp) {
 	// Browsers send line breaks in forms as CR LF.
 	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
@@ -233,7 +233,8 @@ func (p *signaturePage) checkSignature(a signcheck.Answer) {
 	}
 }
 
-// stampsOf returns the Standard Webhooks IDs and timestamps of the attempts, newest first.
+// stampsOf returns the Standard Webhooks IDs and timestamps of the attempts at a destination,
+// newest first.
 func stampsOf(r *tracking.Record, destination string) (stamps []signcheck.Stamp) {
 	for _, a := range slices.Backward(r.Attempts) {
 		if s := standardOf(a.RequestHeader); s != nil && a.Destination == destination {
@@ -272,7 +273,7 @@ func sameValue(a, b []byte) bool {
 		if json.Unmarshal(doc, &v) != nil {
 			return nil
 		}
-		out, _ := json.Marshal(v) // decoded values always marshal
+		out, _ := json.Marshal(v) // decoded values can always be marshaled
 		return out
 	}
 	return bytes.Equal(sorted(a), sorted(b))
@@ -299,7 +300,7 @@ func excerptAt(text []byte, at int) excerptView {
 		return e
 	}
 	end := 1
-	for end < len(rest) && rest[end]&0xC0 == 0x80 { // to the end of the UTF-8 sequence
+	for end < len(rest) && rest[end]&0xC0 == 0x80 { // extend to the end of the UTF-8 sequence
 		end++
 	}
 	e.Mark, e.After = valid(rest[:end]), valid(rest[end:min(len(rest), around+end)])

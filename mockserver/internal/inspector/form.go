@@ -21,7 +21,7 @@ import (
 // A destinationForm contains the values of the settings form and their errors.
 type destinationForm struct {
 	New          bool
-	ReadOnly     bool // defined in the configuration file
+	ReadOnly     bool // whether it is defined in the configuration file
 	Name         string
 	AllSources   bool
 	Sources      []choice
@@ -29,14 +29,14 @@ type destinationForm struct {
 	SecretDo     string
 	TestType     string
 	Errors       []fieldProblem
-	Filters      [4]string // the names of filterFields, one per line
+	Filters      [4]string // names for each of filterFields, one per line
 	MaxPerSecond string
 	Concurrency  string
-	giveUpAfter  string               // as typed
+	giveUpAfter  string               // typed value
 	Test         []attemptLine        // responses to a test call
 	Preview      *engine.Preview      // nil unless requested
-	destination  tracking.Destination // the typed settings
-	old          tracking.Destination // the saved settings
+	destination  tracking.Destination // typed settings
+	old          tracking.Destination // saved settings
 }
 
 // Signed reports whether a shared secret is saved.
@@ -55,14 +55,14 @@ func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
 }
 
-// TraceAll and TraceNone report whether the trace context has that setting.
+// TraceAll and TraceNone report whether the trace context is set to all or to none.
 func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
 func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
 
 // InOrder reports whether the calls of each user are delivered in order.
 func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
 
-// GiveUpAfter returns the typed or saved time that a call may block its user.
+// GiveUpAfter returns the typed value of giveUpAfter, or the saved value.
 func (f destinationForm) GiveUpAfter() string {
 	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
 		return f.destination.GiveUpAfter.String()
@@ -93,7 +93,7 @@ type webhookFields struct {
 
 // A fieldProblem is an error of a form field.
 type fieldProblem struct {
-	Field string // the name of the field in the form
+	Field string // name of the form field
 	Label string
 	Text  string
 }
@@ -115,10 +115,10 @@ var formFields = func() [][2]string {
 		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
-// A filterField is a form field with the names of a filter.
+// A filterField is a form field with the names of a filter, one per line.
 type filterField struct {
 	Name, Label, Example string
-	setting              string // the path of the setting, without index
+	setting              string // path of the setting, without index
 	of                   func(*tracking.Destination) *[]string
 }
 

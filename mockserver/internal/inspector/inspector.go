@@ -30,8 +30,8 @@ type Config struct {
 	// Guard controls access. If it requires a token, the inspector shows a login page.
 	// Required.
 	Guard *access.Guard
-	// Endpoint is the URL to which clients send calls, such as
-	// https://calls.example.com, for display. Defaults to the address of the page.
+	// Endpoint is the URL that clients send calls to, such as https://calls.example.com.
+	// The pages only display it. Defaults to the address of the page.
 	Endpoint string
 }
 
@@ -53,6 +53,6 @@ func (in *Inspector) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Close ends open streams, which allows an HTTP server to shut down. It may be called more
+// Close closes all open streams, so that an HTTP server can shut down. It may be called more
 // than once.
 func (in *Inspector) Close() { in.end() }

@@ -13,13 +13,13 @@ type list struct {
 	Rows    []rows.Row
 	Matched int
 	Total   int
-	Older   int64 // the Before value of the next page; 0 on the last page
-	Before  int64 // only items with a smaller order; 0 for the live page
+	Older   int64 // value of Before for the next page; 0 on the last page
+	Before  int64 // the page shows items with a smaller order; 0 for the live page
 	Filter  rows.Filter
-	From    string // the position from which a stream continues
+	From    string // position where a stream continues
 }
 
-// NothingShown returns the text of an empty list.
+// NothingShown returns the text to display for an empty list.
 func (l list) NothingShown() string {
 	switch {
 	case l.Filter.Problem != nil:
@@ -33,7 +33,8 @@ func (l list) NothingShown() string {
 // Hidden returns the number of items that do not match the filter.
 func (l list) Hidden() int { return l.Total - l.Matched }
 
-// list returns the newest matching rows before an order, with counts.
+// list returns the newest matching rows and the numbers of items. If before is positive, it returns
+// only items with a smaller order.
 func (in *Inspector) list(filter rows.Filter, before int64) list {
 	h := in.c.History()
 	destinations := in.c.Attached()
@@ -54,7 +55,7 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 		} else {
 			shown = append(shown, i.Snapshot())
 		}
-		// Without a filter every item matches, so the rest need not be counted.
+		// Without a filter, all items match, so Scan can stop early.
 		return l.Older == 0 || !filter.Empty()
 	})
 	if filter.Empty() {

@@ -20,9 +20,9 @@ const (
 	shownGroups = 50
 	// searched is the number of recent items that are searched for examples.
 	searched = 2000
-	// shownExamples limits the examples per group.
+	// shownExamples limits the number of examples per group.
 	shownExamples = 3
-	// shownRuns limits the replays.
+	// shownRuns limits the number of replays.
 	shownRuns = 5
 )
 
@@ -49,14 +49,14 @@ type failedCount struct {
 	Calls       int64
 }
 
-// A causeCard is a group with links to examples.
+// A causeCard is a group of failures or refusals, with links to examples.
 type causeCard struct {
 	stats.Group
 	Examples []example
 	Events   []example // event pages of the examples
 }
 
-// Title returns the common text of the cases.
+// Title returns the cause, or the message of an example if the cause is empty.
 func (c causeCard) Title() string {
 	if c.Cause == "" {
 		return c.Sample.Message
@@ -98,7 +98,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
-// replayRuns returns the replays to show: unsettled ones first, then the newest.
+// replayRuns returns the replays to show. Unsettled replays come first, followed by the newest.
 func (in *Inspector) replayRuns() []engine.ReplayRun {
 	runs := in.c.ReplayRuns()
 	slices.SortStableFunc(runs, func(a, b engine.ReplayRun) int {

@@ -23,10 +23,10 @@ var replayable = []tracking.State{tracking.StateFailed, tracking.StateDelivered,
 // A replayPage is the confirmation page for a replay.
 type replayPage struct {
 	Filter       rows.Filter
-	Back         string // the page that links here
-	Only         string // the only destination; empty for all
-	UpTo         int64  // the order of the newest item; later items are excluded
-	RenderedAt   string // in RFC 3339
+	Back         string // URL of the page that links here
+	Only         string // selected destination; empty for all
+	UpTo         int64  // order of the newest item; later items are excluded
+	RenderedAt   string // RFC 3339 time
 	Matched      int
 	Destinations []replayChoice
 	Nothing      bool
@@ -36,7 +36,7 @@ type replayPage struct {
 type replayChoice struct {
 	Name    string
 	States  []replayState
-	Waiting int // pending calls
+	Waiting int // number of pending calls
 }
 
 type replayState struct {
@@ -45,10 +45,10 @@ type replayState struct {
 	Checked bool
 }
 
-// picked contains the selected calls by standing.
+// picked contains the keys of the matching calls for each standing.
 type picked map[standing]map[event.Key]bool
 
-// A standing is a state at a destination.
+// A standing is a delivery state at a destination.
 type standing struct {
 	destination string
 	state       tracking.State
@@ -66,7 +66,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 		matched++
 		for _, s := range rows.StatesOf(i.Record, destinations) {
 			if s.Unknown {
-				continue // only the journal knows the state
+				continue // the history does not know the state
 			}
 			at := standing{s.Destination, s.State}
 			if found[at] == nil {
@@ -115,7 +115,8 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	return page.Answer{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
-// replayChosen replays the selected states and destinations, such as failed:hook.
+// replayChosen replays the calls of the selected choices. A choice is a state and a
+// destination, such as failed:hook.
 func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)

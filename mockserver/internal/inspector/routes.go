@@ -70,8 +70,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 	return in
 }
 
-// sendUp redirects a GET request for the path of a form to its parent page. Browsers send
-// such a request if the user reloads a rejected form by its URL.
+// sendUp redirects a GET request for the URL of a form to its parent page. Browsers send such
+// a request if the user opens the URL of a rejected form again.
 func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }

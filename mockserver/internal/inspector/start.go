@@ -17,8 +17,8 @@ import (
 type firstRun struct {
 	Endpoint string
 	WriteKey string
-	Source   string // the source of the write key; empty if any write key is accepted
-	NoSource bool   // no write key is accepted
+	Source   string // source of the write key; empty if any write key is accepted
+	NoSource bool   // whether no write key is accepted
 	Tabs     page.Tabs
 }
 
@@ -39,7 +39,7 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 	return f
 }
 
-// endpointFor returns the URL to which clients send calls.
+// endpointFor returns the URL that clients send calls to.
 func (in *Inspector) endpointFor(r *http.Request) string {
 	own := url.URL{Scheme: "http", Host: r.Host}
 	if r.TLS != nil {
@@ -49,14 +49,14 @@ func (in *Inspector) endpointFor(r *http.Request) string {
 	if err != nil || endpoint.Host == "" {
 		return own.String()
 	}
-	// For an endpoint on all addresses, use the host of the page.
+	// If the endpoint listens on all addresses, use the host of the page.
 	if ip, err := netip.ParseAddr(endpoint.Hostname()); err == nil && ip.IsUnspecified() {
 		endpoint.Host = net.JoinHostPort(own.Hostname(), endpoint.Port())
 	}
 	return endpoint.String()
 }
 
-// snippets are text templates for code, named by file.
+// snippets are the templates of the code snippets. Each template is named after its file.
 var snippets = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{"quoted": copyas.Quoted, "shell": copyas.Shell}).
 		ParseFS(snippetFiles, "snippets/*.txt"))

@@ -34,13 +34,13 @@ const (
 
 // A frame is one event of a stream: the changes since the previous frame.
 type frame struct {
-	Reset   bool       `json:"reset,omitempty"`   // the list is outdated: request it again
+	Reset   bool       `json:"reset,omitempty"`   // whether the browser must request the list again
 	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
 	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
 	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
 	Skipped int64      `json:"skipped,omitempty"` // number of new matching items without a row
 	Counts  *counts    `json:"counts,omitempty"`
-	Call    bool       `json:"call,omitempty"` // the open call has changed
+	Call    bool       `json:"call,omitempty"` // whether the open call has changed
 	Seconds [][]int64  `json:"seconds,omitempty"`
 	Now     int64      `json:"now"` // Unix seconds
 
@@ -57,19 +57,19 @@ type counts struct {
 	Total   int `json:"total"`
 }
 
-// A follower produces the frames of one stream. It tracks the rows in the browser, not the
-// omitted rows: a slow browser receives the newest rows and the number of omitted ones.
+// A follower produces the frames of one stream. It tracks only the rows that the browser has.
+// A slow browser receives the newest rows and the number of omitted rows.
 type follower struct {
 	in     *Inspector
 	filter rows.Filter
-	ages   bool   // the filter has relative times, so rows can stop matching
-	open   string // the ref of the open call
+	ages   bool   // whether the filter has relative times; rows can then stop matching
+	open   string // ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
-	shown      map[int64]int64 // rows in the browser: changes by order
+	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
 	openChange int64           // last change of the open call
 	second     int64           // newest second in the charts
-	counted    int64           // change of the feed at the last count
+	counted    int64           // number of the latest change of the feed at the last count
 	countAfter time.Time
 }
 
@@ -88,7 +88,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the read timeout of the server would end the stream
+	_ = control.SetReadDeadline(time.Time{}) // the server's read timeout would close the stream
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -100,7 +100,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	in.follow(r, control, w, f)
 }
 
-// follow sends frames until the browser disconnects, its session ends or the inspector is
+// follow sends frames until the browser disconnects, the session expires or the inspector is
 // closed.
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	ctx, cancel := context.WithCancel(r.Context())
@@ -108,7 +108,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	defer context.AfterFunc(in.life, cancel)()
 	tick := time.NewTicker(time.Second) // the charts move even without calls
 	defer tick.Stop()
-	for in.pages.Check(r) == nil { // the session can end and the token can change
+	for in.pages.Check(r) == nil { // the session can expire and the token can change
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -135,7 +135,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 
 // write writes the frame as a server-sent event.
 func (f frame) write(out *bytes.Buffer) {
-	data, _ := json.Marshal(f) // numbers and strings always marshal
+	data, _ := json.Marshal(f) // numbers and strings can always be marshaled
 	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
 }
 
@@ -153,7 +153,7 @@ func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
 	f.seen = seen
 	h.Scan(seen.Order+1, func(i *history.Item) bool {
 		if match(i) {
-			f.shown[i.Order] = min(i.Change, seen.Change) // later changes will be sent
+			f.shown[i.Order] = min(i.Change, seen.Change) // so that later changes are sent
 		}
 		return len(f.shown) < listRows
 	})
@@ -191,17 +191,17 @@ func (f *follower) next() frame {
 	return out
 }
 
-// findings are the changes in the feed for a frame.
+// findings contains the changes in the feed for a frame.
 type findings struct {
 	items    []history.Item // rows to send, newest first
 	gone     []int64
 	examined int64 // number of examined new items
 	arrived  int64 // number of new matching items
-	sent     int64 // number of these among items
+	sent     int64 // number of new matching items in items
 }
 
-// changed collects changes to the rows in the browser and new rows. The caller holds the lock
-// of the history.
+// changed collects new rows, and changes to the rows in the browser. The caller must hold the
+// lock of the history.
 func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
 	var l findings
 	for order, change := range f.shown {
@@ -233,7 +233,7 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 	return l
 }
 
-// walk returns the newest changed items that match and are not in the browser.
+// walk returns the newest changed items that match the filter and are not in the browser.
 func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
 	n := 0
 	for i := range feed.Since(f.seen) {
@@ -271,7 +271,8 @@ func (f *follower) trim() {
 	}
 }
 
-// tally adds seconds for the charts. The current second is sent again until it is complete.
+// tally adds the seconds for the charts to a frame. It sends the current second again until it
+// is complete.
 func (f *follower) tally(out *frame) {
 	out.Now = time.Now().Unix()
 	for _, s := range f.in.c.History().Seconds(f.second, out.Now) {
@@ -317,9 +318,9 @@ func (f *follower) openChanged() bool {
 	return before != i.Change
 }
 
-// renderRow renders a row like the list.
+// renderRow renders a row with the template block of the list.
 func renderRow(r rows.Row) string {
-	html, _ := page.Render("calls", "row", r) // the list renders the same block
+	html, _ := page.Render("calls", "row", r)
 	return html
 }
 
@@ -331,6 +332,6 @@ func (in *Inspector) tallyJSON() string {
 	for _, s := range seconds {
 		rows = append(rows, chartRow(s))
 	}
-	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers always marshal
+	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers can always be marshaled
 	return string(data)
 }

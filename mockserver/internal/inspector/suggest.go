@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// suggestedFrom is the number of recent calls that provide names and values.
+// suggestedFrom is the number of recent calls that suggestions are taken from.
 const suggestedFrom = 2000
 
 // suggest returns suggestions for a search.
@@ -31,7 +31,7 @@ func (in *Inspector) known() search.Known {
 	})
 	events, users := search.Counter{}, search.Counter{}
 	for i := range calls {
-		events.Add(calls[i].Event + calls[i].Name) // a call has only one of them
+		events.Add(calls[i].Event + calls[i].Name) // at most one of these fields is set
 		users.Add(calls[i].UserID)
 	}
 	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames()}}
@@ -43,7 +43,8 @@ func (in *Inspector) known() search.Known {
 	return known
 }
 
-// objectOf returns the object of a call for a search field.
+// objectOf returns the properties, traits or context of a call for the search field prop,
+// traits or context.
 func objectOf(c *tracking.Call, field string) []byte {
 	return fields.Find(c.Body, map[string]fields.Field{"prop": fields.Properties, "traits": fields.Traits, "context": fields.Context}[field])
 }

@@ -31,11 +31,11 @@ type Loss struct {
 // A FailedCall is a call that failed permanently, or a filtered call that is kept for replay.
 type FailedCall struct {
 	Call     tracking.Call
-	Trace    *tracecontext.Context // of the request that contained the call, or nil
+	Trace    *tracecontext.Context // trace context of the request that contained the call, or nil
 	Filtered bool
 	Reason   string
 	FailedAt time.Time
-	// Attempts is the Attempt of the entry in which the call failed, an upper bound of the
+	// Attempts is the Attempt of the entry in which the call failed. It is an upper bound for the
 	// number of attempts at the call.
 	Attempts int
 }
@@ -63,23 +63,23 @@ func count(l *tracking.Ledger, s tracking.State) *int64 {
 type Health struct {
 	Bytes      int64 `json:"bytes"`      // size of the stored calls
 	LimitBytes int64 `json:"limitBytes"` // size at which the journal is full; 0 is unlimited
-	// Servers are the servers of the cluster, by name. It is empty on a single machine.
+	// Servers contains the servers of the cluster, sorted by name. It is empty without a cluster.
 	Servers []Server `json:"servers,omitempty"`
-	// Replicas are the missing or lagging copies of streams.
+	// Replicas contains the missing or lagging copies of streams.
 	Replicas []Replica `json:"replicas,omitempty"`
-	// Scrub is the result of reading all stored data. It is zero if that is disabled.
+	// Scrub is the progress of the search for corrupt data. It is zero if the search is disabled.
 	Scrub Scrub `json:"scrub,omitzero"`
 }
 
-// A Scrub is the progress of a journal that repeatedly reads all its data to find corruption.
+// A Scrub is the progress of a repeated search for corruption, which reads all stored data.
 type Scrub struct {
-	Bytes      uint64    `json:"bytes"`               // read so far
+	Bytes      uint64    `json:"bytes"`               // number of bytes read so far
 	Rounds     int64     `json:"rounds"`              // completed rounds over all data
 	FinishedAt time.Time `json:"finishedAt,omitzero"` // end of the last round
 	Damage     []string  `json:"damage,omitempty"`    // corrupt data found
 }
 
-// A Server is a server of a cluster.
+// A Server is one server of a cluster.
 type Server struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"` // empty if unknown
@@ -88,10 +88,10 @@ type Server struct {
 	SyncInterval string `json:"syncInterval,omitempty"`
 }
 
-// A Replica is a server's copy of a stream that is missing or lagging.
+// A Replica is a copy of a stream that is missing or lagging.
 type Replica struct {
 	Stream string `json:"stream"`
-	Server string `json:"server,omitempty"` // empty if State applies to the stream
+	Server string `json:"server,omitempty"` // empty if State applies to the whole stream
 	State  string `json:"state"`            // one of the constants below
 	Lag    uint64 `json:"lag,omitempty"`    // number of missing operations
 }
@@ -115,12 +115,13 @@ func (r Replica) String() string {
 const (
 	ReplicaMissing     = "missing"     // no server has the copy
 	ReplicaUnanswered  = "unanswered"  // the stream's leader does not respond
-	ReplicaNoJetStream = "noJetStream" // JetStream is not running on its server
-	ReplicaOffline     = "offline"     // does not respond to the leader
-	ReplicaBehind      = "behind"      // responds, but many operations are missing
+	ReplicaNoJetStream = "noJetStream" // JetStream is not running on the server
+	ReplicaOffline     = "offline"     // the server does not respond to the leader
+	ReplicaBehind      = "behind"      // the server responds, but the copy is missing many operations
 )
 
-// Values of Server.Sync: whether a server syncs messages to disk before it acknowledges them.
+// Values of Server.Sync. They state whether a server syncs messages to disk before it acknowledges
+// them.
 const (
 	SyncAlways  = "always"
 	SyncLazy    = "lazy"

@@ -19,20 +19,20 @@ import (
 const (
 	// DefaultBytes is the default size limit of NewMemory.
 	DefaultBytes = 256 << 20
-	// memoryFailedCalls is the maximum number of failed calls kept per destination. They may
-	// take 1/failedShare of the memory.
+	// memoryFailedCalls is the maximum number of failed calls that are kept per destination. They
+	// may use 1/failedShare of the memory.
 	memoryFailedCalls = 10_000
 	failedShare       = 8
 
-	// Approximate sizes of a call in addition to its strings, and of an entry in addition to
-	// its calls.
+	// callBytes is the approximate size of a call in addition to its strings. entryBytes is the
+	// approximate size of an entry in addition to its calls.
 	callBytes  = 384
 	entryBytes = 192
 )
 
-// NewMemory returns a Journal in memory. It is full when pending calls take about maxBytes, by
-// default DefaultBytes. Retries and replays are always stored. It keeps the newest 10,000 failed
-// calls of each destination, or as many as fit into an eighth of maxBytes.
+// NewMemory returns a Journal in memory. The journal is full when pending calls take about maxBytes,
+// by default DefaultBytes. Retries and replays are stored even if it is full. It keeps the newest
+// 10,000 failed calls of each destination, or as many as fit into an eighth of maxBytes.
 func NewMemory(maxBytes int64) Journal {
 	if maxBytes <= 0 {
 		maxBytes = DefaultBytes
@@ -69,8 +69,8 @@ type memoryQueue struct {
 type memoryEntry struct {
 	Entry
 	source string
-	due    time.Time // zero means now
-	size   int64     // without the batch
+	due    time.Time // zero if the entry is due now
+	size   int64     // approximate size without the batch
 	batch  *storedBatch
 }
 
@@ -82,8 +82,8 @@ func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	return q
 }
 
-// A storedBatch counts its size until the last entry with one of its calls is done, because these
-// share the memory.
+// A storedBatch is memory that several entries share. Its size is counted until the last of these
+// entries is done.
 type storedBatch struct {
 	size int64
 	refs int
@@ -192,7 +192,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 		})
 	}
 	stored := &storedBatch{size: memoryOf(calls...) + traces.Size()}
-	j.bytes += stored.size // replays are never refused
+	j.bytes += stored.size // even if the journal is full
 	Move(&q.ledger, len(calls), from, tracking.StatePending)
 	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Traces: traces, First: j.next, Attempt: 1, Since: time.Now()}, batch: stored})
 	j.next += uint64(len(calls))
@@ -260,7 +260,7 @@ func (j *memoryJournal) Close() error {
 	return nil
 }
 
-// Methods of memoryQueue require the journal's lock.
+// The caller of a memoryQueue method must hold the journal's lock.
 
 // push adds a new entry.
 func (q *memoryQueue) push(e *memoryEntry) {
@@ -269,7 +269,7 @@ func (q *memoryQueue) push(e *memoryEntry) {
 	q.wake()
 }
 
-// again adds the remaining calls of an entry.
+// again adds the remaining calls of an entry as a new entry.
 func (q *memoryQueue) again(e *memoryEntry, parked bool) {
 	if !parked {
 		q.push(e)
@@ -281,7 +281,7 @@ func (q *memoryQueue) again(e *memoryEntry, parked bool) {
 	}
 }
 
-// keep sets the ID of a new entry and counts its size.
+// keep sets the ID of a new entry, and adds its size.
 func (q *memoryQueue) keep(e *memoryEntry) {
 	q.lastID++
 	e.ID = fmt.Sprintf("%s/%d", q.name, q.lastID)
@@ -290,7 +290,7 @@ func (q *memoryQueue) keep(e *memoryEntry) {
 	q.journal.bytes += e.size
 }
 
-// wake wakes all callers of Next, which may want different entries.
+// wake notifies all callers of Next, which may want different entries.
 func (q *memoryQueue) wake() {
 	if r := q.reader; r != nil && r.asleep > 0 {
 		r.asleep = 0
@@ -299,8 +299,8 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the next entry in turn. If no wanted entry is due yet, it returns the earliest due
-// time, or the zero time if there is none.
+// pop leases the next wanted entry in turn. If no wanted entry is due yet, it returns the earliest
+// due time, or the zero time if there is no wanted entry.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	var e *memoryEntry
 	var due time.Time
@@ -328,8 +328,8 @@ func (q *memoryQueue) release(e *memoryEntry) {
 	}
 }
 
-// pending counts the pending calls independently of the ledger. It also returns when the oldest
-// call was accepted.
+// pending counts the pending calls independently of the ledger. It also returns the time at which
+// the oldest pending call was accepted.
 func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 	for e := range q.all {
 		n += int64(len(e.Calls))
@@ -342,7 +342,7 @@ func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 	return n, oldest
 }
 
-// all yields the entries that have not ended.
+// all yields the entries that are not done.
 func (q *memoryQueue) all(yield func(*memoryEntry) bool) {
 	for e := range q.waiting.All {
 		if !yield(e) {
@@ -371,10 +371,10 @@ func (q *memoryQueue) closeReader() {
 type memoryReader struct {
 	queue *memoryQueue
 
-	// Guarded by the journal's lock.
+	// The fields below are guarded by the journal's lock.
 
 	asleep int           // number of callers that wait for wake
-	wake   chan struct{} // closed and replaced when there may be something to lease; closed with the reader
+	wake   chan struct{} // closed and replaced when an entry may have become available; also closed with the reader
 }
 
 func (r *memoryReader) Since() time.Time { return r.queue.since }
@@ -435,7 +435,7 @@ func (r *memoryReader) Resume(position uint64) {
 	}
 }
 
-// resume makes a parked entry due.
+// resume makes a parked entry due now.
 func (q *memoryQueue) resume(e *memoryEntry) {
 	for i := range e.Calls {
 		delete(q.parked, e.Position(i))
@@ -445,7 +445,7 @@ func (q *memoryQueue) resume(e *memoryEntry) {
 	q.wake()
 }
 
-// Keeps returns true: the memory journal loses no calls.
+// Keeps always returns true, because the memory journal loses no calls.
 func (r *memoryReader) Keeps(uint64) bool { return true }
 
 type memoryLease struct {
@@ -466,7 +466,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		r.OnPlaced()
 	}
 	if !q.leased[e] {
-		return nil // detached or finished already
+		return nil // the destination was detached, or the lease is finished already
 	}
 	delete(q.leased, e)
 	again := Entry{First: e.First, Attempt: e.Attempt + 1, Since: e.Since}
@@ -521,7 +521,7 @@ func (l *memoryLease) Return() {
 }
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
-	f.Call.Body = bytes.Clone(f.Call.Body) // do not keep the memory of the whole batch
+	f.Call.Body = bytes.Clone(f.Call.Body) // does not retain the memory of the whole batch
 	q.failing += memoryOfFailed(&f)
 	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
 		q.failing -= memoryOfFailed(&q.failed[0])

@@ -45,10 +45,10 @@ func TestFailedCallsDoNotRetainBatches(t *testing.T) {
 	runtime.KeepAlive(j)
 }
 
-// Retries are counted, and everything is released at the end.
+// The journal counts the memory of retries, and releases all memory at the end.
 func TestMemoryJournalReleasesMemory(t *testing.T) {
 	j := journal.NewMemory(100_000)
-	held := func() int64 {
+	used := func() int64 {
 		health, err := j.Health(t.Context())
 		require.NoError(t, err)
 		return health.Bytes
@@ -60,7 +60,7 @@ func TestMemoryJournalReleasesMemory(t *testing.T) {
 		readers[name] = r
 	}
 	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "no destination gets it")
-	assert.Zero(t, held())
+	assert.Zero(t, used())
 	finish := func(name string, outcomes ...tracking.Outcome) {
 		lease, err := readers[name].Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
@@ -69,19 +69,19 @@ func TestMemoryJournalReleasesMemory(t *testing.T) {
 	pending, done := tracking.Outcome{State: tracking.StatePending, Note: "n"}, tracking.Outcome{State: tracking.StateDelivered}
 	calls := []tracking.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
 	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
-	first := held()
+	first := used()
 	assert.Greater(t, first, int64(2_000))
 	finish("a", pending, pending)
-	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(tracking.Call{})))
+	assert.Greater(t, used(), first+2*int64(unsafe.Sizeof(tracking.Call{})))
 	finish("b", done, done)
 	finish("a", done, pending)
-	assert.Greater(t, held(), int64(2_000), "calls share memory")
+	assert.Greater(t, used(), int64(2_000), "calls share memory")
 	finish("a", tracking.Outcome{State: tracking.StateFailed})
-	assert.Zero(t, held())
+	assert.Zero(t, used())
 	require.NoError(t, j.Replay(t.Context(), "a", calls, nil, tracking.StateFailed))
-	assert.Greater(t, held(), int64(2_000))
+	assert.Greater(t, used(), int64(2_000))
 	require.NoError(t, j.Detach(t.Context(), "a"))
-	assert.Zero(t, held())
+	assert.Zero(t, used())
 }
 
 func TestFailedCallsAreBounded(t *testing.T) {

@@ -7,33 +7,34 @@ import (
 	"time"
 )
 
-// freshPerTimed is how many values without a time are popped for each due value, while there
-// are both.
+// freshPerTimed is the number of values without a time that Pop returns for each due value, while
+// there are values of both kinds.
 const freshPerTimed = 4
 
-// timedPerFresh is how many due values are popped by PopInOrder for each value without a time.
-// Values without a time would wait behind due values of the same user.
+// timedPerFresh is the number of due values that PopInOrder returns for each value without a time.
+// Due values come first because values without a time often have to wait for due values of the same
+// user.
 const timedPerFresh = 4
 
 // A WaitingQueue contains values that wait for a destination. Values with a time wait until they are
-// due. The others wait in a line per source, sorted by number. The lines take turns. Due values
-// get every fifth turn, so neither kind blocks the other. A WaitingQueue is not safe for concurrent
-// use.
+// due. Each source has a list of its values without a time, sorted by number. The sources take
+// turns. Due values get every fifth turn, so neither kind blocks the other. A WaitingQueue is not safe for
+// concurrent use.
 type WaitingQueue[T any] struct {
-	source func(T) string
-	due    func(T) time.Time
-	number func(T) uint64
-	timed  timedHeap[T]
-	lines  map[string][]T
-	order  []string // sources with a line; the first has the next turn
-	fresh  int      // number of values in lines
-	streak int      // values popped from lines since the last due value; negative: due values since the last value from a line
+	source   func(T) string
+	due      func(T) time.Time
+	number   func(T) uint64
+	timed    timedHeap[T]
+	bySource map[string][]T
+	order    []string // sources with values without a time; the first has the next turn
+	fresh    int      // number of values without a time
+	streak   int      // number of values without a time popped since the last due value; if negative, due values since the last value without a time
 }
 
-// NewWaitingQueue returns an empty queue. due returns the time of a value, or zero. number returns its
-// position among all values.
+// NewWaitingQueue returns an empty queue. due returns the time of a value, or the zero time. number returns the
+// position of a value among all values.
 func NewWaitingQueue[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *WaitingQueue[T] {
-	return &WaitingQueue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
+	return &WaitingQueue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, bySource: map[string][]T{}}
 }
 
 // Push adds a value. A value without a time is inserted before values of its source with higher
@@ -44,28 +45,29 @@ func (q *WaitingQueue[T]) Push(v T) {
 		return
 	}
 	source := q.source(v)
-	line := q.lines[source]
-	if len(line) == 0 {
+	list := q.bySource[source]
+	if len(list) == 0 {
 		q.order = append(q.order, source)
 	}
-	at := len(line)
-	if n := q.number(v); at > 0 && q.number(line[at-1]) > n {
-		at = sort.Search(at, func(i int) bool { return q.number(line[i]) > n })
+	at := len(list)
+	if n := q.number(v); at > 0 && q.number(list[at-1]) > n {
+		at = sort.Search(at, func(i int) bool { return q.number(list[i]) > n })
 	}
-	q.lines[source] = slices.Insert(line, at, v)
+	q.bySource[source] = slices.Insert(list, at, v)
 	q.fresh++
 }
 
-// Pop removes and returns the value with the next turn. It skips due values if noTimed is set,
-// and the lines of the sources in except. If there is no such value, ok is false and at is when
-// the next value is due, or zero.
+// Pop removes and returns the value that has the next turn. It skips due values if noTimed is set, and
+// other values of the sources in except. If there is no such value, ok is false, and at is the
+// time at which the next value is due, or the zero time.
 func (q *WaitingQueue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
 	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
 	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0, q.streak >= freshPerTimed)
 }
 
-// pop removes the first value of the line turn, unless turn is negative, or the first due value
-// if timed is set. If there are both, timedFirst decides.
+// pop removes a value. If turn is not negative, this may be the first value without a time of the
+// source at this index. If timed is set, it may be the first due value. If both exist, timedFirst
+// decides.
 func (q *WaitingQueue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
@@ -78,49 +80,49 @@ func (q *WaitingQueue[T]) pop(now time.Time, turn int, timed, timedFirst bool) (
 		return v, at, false
 	}
 	q.streak = min(max(q.streak, 0)+1, freshPerTimed)
-	return q.popLine(turn), time.Time{}, true
+	return q.popFresh(turn), time.Time{}, true
 }
 
-// PopInOrder is like Pop, but sources take no turns: it takes the value without a time that has
-// the lowest number, if that is at most limit. Such values get every fifth turn while there are
-// due values.
+// PopInOrder is like Pop, but sources do not take turns. Of the values without a time, it pops the
+// value with the lowest number, if the number is at most limit. While there are due values, such
+// values get every fifth turn.
 func (q *WaitingQueue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
-	line, first := q.first()
-	if line >= 0 && first > limit {
-		line = -1
+	turn, first := q.first()
+	if turn >= 0 && first > limit {
+		turn = -1
 	}
-	return q.pop(now, line, len(q.timed.values) > 0, q.streak > -timedPerFresh)
+	return q.pop(now, turn, len(q.timed.values) > 0, q.streak > -timedPerFresh)
 }
 
 // First returns the lowest number of the values without a time. ok is false if all values have a time.
 func (q *WaitingQueue[T]) First() (number uint64, ok bool) {
-	line, number := q.first()
-	return number, line >= 0
+	turn, number := q.first()
+	return number, turn >= 0
 }
 
-// first returns the index in order of the source with the lowest number, and that number. line
-// is -1 if all lines are empty.
-func (q *WaitingQueue[T]) first() (line int, number uint64) {
-	line = -1
+// first returns the index in order of the source with the lowest number, and this number. If there
+// are no values without a time, turn is -1.
+func (q *WaitingQueue[T]) first() (turn int, number uint64) {
+	turn = -1
 	for i, source := range q.order {
-		if n := q.number(q.lines[source][0]); line < 0 || n < number {
-			line, number = i, n
+		if n := q.number(q.bySource[source][0]); turn < 0 || n < number {
+			turn, number = i, n
 		}
 	}
-	return line, number
+	return turn, number
 }
 
-// popLine removes the first value of the source at index turn, and moves the source to the end.
-func (q *WaitingQueue[T]) popLine(turn int) (v T) {
+// popFresh removes the first value of the source at index turn, and moves the source to the end.
+func (q *WaitingQueue[T]) popFresh(turn int) (v T) {
 	source := q.order[turn]
 	q.order = slices.Delete(q.order, turn, turn+1)
-	line := q.lines[source]
-	v, line[0] = line[0], v // release the memory
-	if line = line[1:]; len(line) > 0 {
+	list := q.bySource[source]
+	v, list[0] = list[0], v // releases the memory of v
+	if list = list[1:]; len(list) > 0 {
 		q.order = append(q.order, source)
-		q.lines[source] = line
+		q.bySource[source] = list
 	} else {
-		delete(q.lines, source)
+		delete(q.bySource, source)
 	}
 	q.fresh--
 	return v
@@ -142,15 +144,15 @@ func (q *WaitingQueue[T]) Due(now time.Time) (n int) {
 	return n
 }
 
-// All yields all values in any order.
+// All yields all values, in no particular order.
 func (q *WaitingQueue[T]) All(yield func(T) bool) {
 	for _, v := range q.timed.values {
 		if !yield(v) {
 			return
 		}
 	}
-	for _, line := range q.lines {
-		for _, v := range line {
+	for _, list := range q.bySource {
+		for _, v := range list {
 			if !yield(v) {
 				return
 			}
@@ -173,7 +175,7 @@ func (q *WaitingQueue[T]) Take(match func(T) bool) (taken []T) {
 		keep(v)
 	}
 	for _, source := range q.order {
-		for _, v := range q.lines[source] {
+		for _, v := range q.bySource[source] {
 			keep(v)
 		}
 	}
@@ -181,7 +183,7 @@ func (q *WaitingQueue[T]) Take(match func(T) bool) (taken []T) {
 	return taken
 }
 
-// timedHeap implements heap.Interface. The value that is due first is on top.
+// timedHeap implements heap.Interface. The value with the earliest time is on top.
 type timedHeap[T any] struct {
 	due    func(T) time.Time
 	values []T

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A value is a source and a name, such as "a1". A number after a colon is its time in tenths of a
-// second after begin.
+// A value consists of a source and a number, such as "a1". A number after a colon is the time of the
+// value, in tenths of a second after begin.
 type value struct {
 	name   string
 	due    time.Time
-	number uint64 // the digits after the source in the name
+	number uint64 // digits after the source
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -46,11 +46,11 @@ func timed(names string) []value {
 func TestPop(t *testing.T) {
 	for name, test := range map[string]struct {
 		values  []value
-		at      time.Duration // after begin
+		at      time.Duration // time of the Pop after begin
 		except  string
 		noTimed bool
 		want    string
-		next    time.Duration // after begin; 0 for none
+		next    time.Duration // time after begin at which the next value is due; 0 if there is none
 	}{
 		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
 		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},
@@ -81,7 +81,7 @@ func TestPop(t *testing.T) {
 	}
 }
 
-// TestPushAgain checks that a popped value returns to its place.
+// TestPushAgain checks that a popped value returns to its place when it is pushed again.
 func TestPushAgain(t *testing.T) {
 	q := queue(fresh("a1 a2 a4 b1")...)
 	first, _, _ := q.Pop(begin, nil, false)
@@ -98,7 +98,7 @@ func TestPushAgain(t *testing.T) {
 	}
 }
 
-// TestPopInOrder checks that sources take no turns, and that values beyond the limit wait.
+// TestPopInOrder checks that sources do not take turns, and that values beyond the limit wait.
 func TestPopInOrder(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2"), fresh("a1 b2 b3 a4 c6 b5 a9")...)...)
 	if first, ok := q.First(); !ok || first != 1 {
@@ -124,7 +124,7 @@ func TestPopInOrder(t *testing.T) {
 	}
 }
 
-// Values behind a due value may have the same user.
+// Due values come first because later values may belong to the same user.
 func TestPopInOrderPrefersDueValues(t *testing.T) {
 	q := queue(append(timed("t0 t1 t2 t3 t4 t5 t6"), fresh("a1 b2 a3")...)...)
 	var got []string
@@ -137,7 +137,7 @@ func TestPopInOrderPrefersDueValues(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost pushes, pops and takes random values and accounts for each.
+// TestNothingIsLost pushes, pops and takes random values, and checks that no value is lost.
 func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))

@@ -12,9 +12,9 @@ type Kind uint8
 
 const (
 	Same    Kind = iota
-	Changed      // both have a value
-	Added        // only the second has a value
-	Removed      // only the first has a value
+	Changed      // both documents have a value
+	Added        // only the second document has a value
+	Removed      // only the first document has a value
 )
 
 var kindNames = [...]string{Same: "same", Changed: "changed", Added: "added", Removed: "removed"}
@@ -22,21 +22,21 @@ var kindNames = [...]string{Same: "same", Changed: "changed", Added: "added", Re
 // String returns the name of the kind.
 func (k Kind) String() string { return kindNames[k] }
 
-// A Line is a path with the values of both documents. A value is a scalar, an empty object
-// or array, or a value that differs in type. It is the original JSON, truncated to about
-// 4 KB, or empty.
+// A Line is a path with the values of both documents. Values are scalars, empty objects and arrays,
+// and values of different types. A value is the original JSON, truncated to about 4 KB. It is empty
+// if the document has no value at the path.
 type Line struct {
-	Path          string // such as properties.items[2]["unit price"]; empty for the whole document
+	Path          string // path such as properties.items[2]["unit price"]; empty for the whole document
 	Kind          Kind
 	First, Second string
 }
 
 // A Difference is the result of ComparePaths.
 type Difference struct {
-	Lines      []Line // in the order of the first document, at most maxLines
+	Lines      []Line // at most maxLines lines, in the order of the first document
 	Differing  int    // number of differing paths
 	Equal      int    // number of equal paths
-	Incomplete bool   // Lines is truncated
+	Incomplete bool   // whether Lines was truncated
 }
 
 const (
@@ -45,8 +45,8 @@ const (
 	maxPath  = 1 << 10
 )
 
-// ComparePaths compares two documents by path. It ignores key order and the format of numbers
-// and strings, and returns values unchanged. The last value of a duplicate key applies. It fails if a
+// ComparePaths compares two documents by path. It ignores the order of keys and the format of
+// numbers and strings. If a key occurs twice, the last value applies. It fails if a
 // document is not valid JSON.
 func ComparePaths(first, second []byte) (Difference, error) {
 	a, err := parse(first)
@@ -66,7 +66,7 @@ func ComparePaths(first, second []byte) (Difference, error) {
 type node struct {
 	text     []byte
 	keys     [][]byte // quoted keys of an object
-	members  []*node  // of an object or array
+	members  []*node  // values in an object or array
 	position map[string]int
 }
 
@@ -114,7 +114,7 @@ func read(s *jsonscan.Scanner, doc []byte) (*node, error) {
 	return n, err
 }
 
-// kind returns the first byte of the value, and '0' for numbers.
+// kind returns the first byte of the value. For numbers it returns '0'.
 func (n *node) kind() byte {
 	switch c := n.text[0]; {
 	case c == '-', c >= '0' && c <= '9':
@@ -124,7 +124,7 @@ func (n *node) kind() byte {
 	}
 }
 
-// A comparison compares values at a path.
+// A comparison is the state of Compare.
 type comparison struct {
 	Difference
 	path []byte
@@ -149,7 +149,7 @@ func (c *comparison) compare(a, b *node) {
 	}
 }
 
-// at compares two values at a longer path.
+// at compares two values at a path that extends the current path.
 func (c *comparison) at(path []byte, a, b *node) {
 	here := len(c.path)
 	c.path = path
@@ -179,7 +179,7 @@ func element(n *node, i int) *node {
 	return nil
 }
 
-// oneSided adds the paths of a value that only one document has.
+// oneSided adds the paths of a value that only one document contains.
 func (c *comparison) oneSided(a, b *node) {
 	n, kind := a, Removed
 	if a == nil {

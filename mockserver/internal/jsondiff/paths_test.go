@@ -16,7 +16,7 @@ import (
 func TestComparePaths(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second string
-		want          []string // path kind first second
+		want          []string // lines with path, kind, first and second value
 	}{
 		"the same":                   {`{"a":1}`, `{"a":1}`, []string{`a same 1 1`}},
 		"keys in another order":      {`{"a":1,"b":2}`, `{"b":2,"a":1}`, []string{`a same 1 1`, `b same 2 2`}},
@@ -87,7 +87,7 @@ func TestComparePathsLimits(t *testing.T) {
 	assert.Less(t, len(d.Lines[0].First), 4200)
 }
 
-// FuzzCompare compares the result with encoding/json.
+// FuzzComparePaths compares the results with encoding/json.
 func FuzzComparePaths(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}]}`, `{"a":[1.0,{"b":null}],"c":"\u00e9"}`)
 	f.Add(`{"a":1,"a":2}`, `{"a":2}`)
@@ -108,7 +108,7 @@ func FuzzComparePaths(f *testing.F) {
 		if json.Unmarshal([]byte(first), &a) != nil || json.Unmarshal([]byte(second), &b) != nil {
 			return
 		}
-		// Numbers of encoding/json are less exact.
+		// encoding/json represents numbers less exactly.
 		if d.Differing == 0 && !reflect.DeepEqual(a, b) {
 			t.Fatalf("no difference between %s and %s", first, second)
 		}

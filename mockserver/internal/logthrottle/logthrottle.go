@@ -1,4 +1,4 @@
-// Package logthrottle limits the rate of repeated log lines.
+// Package logthrottle limits the rate of repeated log messages.
 package logthrottle
 
 import (
@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A Throttle limits the rate of a log line and counts suppressed events. The zero value is
+// A Throttle limits the rate of a log message and counts suppressed events. The zero value is
 // ready to use. It is safe for concurrent use.
 type Throttle struct {
 	mu         sync.Mutex // guards the fields below
-	last       time.Time  // time of the last line
-	suppressed int        // events since the last line
+	last       time.Time  // time of the last message
+	suppressed int        // number of events since the last message
 }
 
-// Allow reports whether a line about n events may be logged, at most once per every. If so,
-// it also returns the number of events suppressed since the last line.
+// Allow reports whether a message about n events may be logged now. At most one message is allowed
+// in the interval every. If ok is true, suppressed is the number of events since the last message.
 func (t *Throttle) Allow(now time.Time, every time.Duration, n int) (ok bool, suppressed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 // safe for concurrent use.
 type InFlight struct {
 	mu   sync.Mutex               // guards ends
-	ends map[chan struct{}]string // closed when the operation has ended
+	ends map[chan struct{}]string // names by channel; a channel is closed when its operation has ended
 }
 
-// Begin adds an operation. The caller calls end when it has ended.
+// Begin records the start of an operation. The caller must call end when the operation has ended.
 func (u *InFlight) Begin(name string) (end func()) {
 	ended := make(chan struct{})
 	u.mu.Lock()
@@ -30,8 +30,8 @@ func (u *InFlight) Begin(name string) (end func()) {
 	}
 }
 
-// Wait waits until all current operations with a name have ended and returns nil, or returns the
-// cause when ctx ends earlier.
+// Wait waits until all operations that have begun with a name have ended, and returns nil. If ctx is
+// canceled first, it returns the cause.
 func (u *InFlight) Wait(ctx context.Context, name string) error {
 	u.mu.Lock()
 	ends := maps.Clone(u.ends)

@@ -1,4 +1,5 @@
-// Package pause waits for a time, a channel or running operations, or until a context ends.
+// Package pause waits for a time, a channel, the end of operations, or the cancellation of a
+// context.
 package pause
 
 import (
@@ -6,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d and returns nil, or returns the cause when ctx ends earlier.
+// For waits for d and returns nil. If ctx is canceled first, it returns the cause.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -18,8 +19,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Until waits until at, until wake is closed or has a value, or until ctx ends. A zero at never
-// comes.
+// Until waits until at, until wake is closed or has a value, or until ctx is canceled. A zero at means
+// no time limit.
 func Until(ctx context.Context, at time.Time, wake <-chan struct{}) {
 	var due <-chan time.Time
 	if !at.IsZero() {

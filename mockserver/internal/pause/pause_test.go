@@ -26,7 +26,7 @@ func TestFor(t *testing.T) {
 
 func TestUntil(t *testing.T) {
 	for name, test := range map[string]struct {
-		at, wake, end time.Duration // 0: never
+		at, wake, end time.Duration // 0 means never
 		want          time.Duration
 	}{
 		"a time":     {at: 1, wake: 2, end: 2, want: 1},

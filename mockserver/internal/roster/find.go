@@ -2,8 +2,8 @@ package roster
 
 import "sort"
 
-// Find returns the entry of a user in segments written by [Write], and whether it exists. It uses
-// binary search, because each segment begins with a complete user ID.
+// Find searches for a user in segments written by [Write]. It returns the entry, and reports
+// whether it exists. It uses binary search, because each segment begins with a complete user ID.
 func Find(segments int, get func(number int) ([]byte, error), user string) (found Entry, ok bool, err error) {
 	after := sort.Search(segments, func(n int) bool { // the first segment that begins after the user
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package roster implements sorted lists of users with values that may be larger than memory. It
-// sorts lists with a bounded buffer, writes and reads them in segments, and compares them.
+// Package roster implements sorted lists of users that may be larger than memory. It sorts lists
+// with a bounded buffer, writes and reads them in segments, and compares them.
 //
 // Data is passed as a [Seq], one entry at a time. Only Sort keeps more than a segment in memory.
 package roster
@@ -10,10 +10,10 @@ import (
 	"iter"
 )
 
-// An Entry is one user of a list.
+// An Entry is a user with an optional value.
 type Entry struct {
 	User  string
-	Value []byte // nil for lists without values
+	Value []byte // nil in lists without values
 }
 
 // A Seq yields entries. It stops after an error.
@@ -93,7 +93,7 @@ func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err er
 	return entered, left, nil
 }
 
-// Without yields the entries whose users are not in gone. Both must be sorted.
+// Without yields the entries of users that are not in gone. Both lists must be sorted.
 func Without(entries, gone Seq) Seq {
 	return func(yield func(Entry, error) bool) {
 		g, stop := pull(gone)
@@ -138,7 +138,7 @@ func (c *cursor) next() {
 	c.ok = c.ok && c.err == nil
 }
 
-// unordered returns the error of a Seq that is not sorted.
+// unordered returns the error for a Seq that is not sorted.
 func unordered(before, after string) error {
 	return fmt.Errorf("roster: user %q comes after %q: the entries are not sorted, or contain a duplicate", after, before)
 }

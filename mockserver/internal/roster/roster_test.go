@@ -84,7 +84,7 @@ func sorted(entries []Entry) []Entry {
 	return slices.SortedFunc(maps.Values(last), func(a, b Entry) int { return cmp.Compare(a.User, b.User) })
 }
 
-// written stores segments.
+// written contains the segments that were written.
 type written [][]byte
 
 func (w *written) put(n int, segment []byte) error {

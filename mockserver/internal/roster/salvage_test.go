@@ -17,7 +17,7 @@ func TestSalvageSkipsInvalidEntries(t *testing.T) {
 	}
 	segments := [][]byte{
 		segment(1, 0, 1, 'a', 0),
-		segment(1, 0, 1, 'b', 0, 7, 1, 'c', 0), // the shared prefix exceeds the previous user
+		segment(1, 0, 1, 'b', 0, 7, 1, 'c', 0), // the shared prefix is longer than the previous user
 		segment(1, 0, 1, 'd', 0),
 	}
 	var users []string

@@ -10,15 +10,15 @@ import (
 // A segment contains consecutive entries:
 //
 //	format  1 byte, 1
-//	entry   uvarint  number of bytes the user ID shares with the previous one
+//	entry   uvarint  number of bytes that the user ID shares with the previous one
 //	        uvarint  number of remaining bytes
 //	        bytes    the remaining bytes
 //	        uvarint  0 for no value, otherwise the length of the value plus 1
 //	        bytes    the value
 //	…
-//	check   4 bytes, big endian: CRC-32C of everything before
+//	check   4 bytes, big endian: CRC-32C of all preceding bytes
 //
-// Sorted IDs take about half of their size.
+// This format reduces sorted IDs to about half of their size.
 const (
 	segmentFormat = 1
 	checkLen      = 4
@@ -29,8 +29,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Write writes sorted entries as segments numbered from 0. put must not retain the bytes. Write
-// returns the numbers of entries and segments.
+// Write writes sorted entries as segments. It calls put for each segment, numbered from 0. put must
+// not retain the bytes. Write returns the numbers of entries and segments.
 func Write(entries Seq, put func(number int, segment []byte) error) (count int64, segments int, err error) {
 	w := writer{put: put}
 	for e, err := range entries {
@@ -51,7 +51,7 @@ func Write(entries Seq, put func(number int, segment []byte) error) (count int64
 type writer struct {
 	put      func(int, []byte) error
 	buf      []byte
-	last     string // last user; for the shared prefix
+	last     string // last user, to find the shared prefix
 	segments int
 }
 
@@ -72,12 +72,12 @@ func (w *writer) add(e Entry) error {
 	return w.flush()
 }
 
-// appendBytes appends the length of s and s.
+// appendBytes appends the length of s, and s.
 func appendBytes(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendValue appends 0 for nil, otherwise the length plus 1 and the value.
+// appendValue appends 0 for a nil value, otherwise the length plus 1 and the value.
 func appendValue(dst, value []byte) []byte {
 	if value == nil {
 		return append(dst, 0)
@@ -105,11 +105,11 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
-// Read yields the entries of segments that get returns. It verifies them. get may reuse the
-// returned slice.
+// Read yields the entries of segments, and verifies the segments. It calls get for each segment. get
+// may reuse the returned slice.
 func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	return func(yield func(Entry, error) bool) {
-		first, last := true, "" // last user
+		first, last := true, "" // last is the last user
 		for n := range segments {
 			segment, err := get(n)
 			for e, err := range entries(segment, err) {
@@ -129,12 +129,12 @@ func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	}
 }
 
-// Salvage yields the entries of the readable segments. It skips a segment if get returns
-// ErrCorrupt or invalid bytes, and yields the entries of fill that sort between the neighbors of
-// the segment instead.
+// Salvage yields the entries of the readable segments. A segment is unreadable if get returns
+// ErrCorrupt or invalid bytes. Instead of its entries, Salvage yields the entries of fill that sort
+// between the neighboring segments.
 func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 	return func(yield func(Entry, error) bool) {
-		gap, last := false, "" // last user
+		gap, last := false, "" // last is the last user
 		for n := range segments {
 			segment, err := get(n)
 			if err == nil {
@@ -157,8 +157,8 @@ func Salvage(segments int, get func(number int) ([]byte, error), fill Seq) Seq {
 	}
 }
 
-// yieldBetween yields the entries whose users sort between after and before. An empty user is no
-// bound. It returns false after an error, or if yield does.
+// yieldBetween yields the entries with users that sort between after and before. If one of these is
+// empty, there is no such limit. It returns false after an error, or if yield does.
 func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) bool {
 	for e, err := range all {
 		switch {
@@ -196,7 +196,7 @@ func entries(segment []byte, err error) Seq {
 	}
 }
 
-// checked verifies a segment and returns its encoded entries.
+// checked verifies a segment and returns the encoded entries in it.
 func checked(segment []byte) ([]byte, error) {
 	body := segment[:max(0, len(segment)-checkLen)]
 	if len(body) == 0 || body[0] != segmentFormat || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(segment[len(body):]) {
@@ -205,7 +205,7 @@ func checked(segment []byte) ([]byte, error) {
 	return body[1:], nil
 }
 
-// decode decodes the first entry and returns the remaining bytes.
+// decode decodes the first entry and returns it with the remaining bytes.
 func decode(body []byte, before string) (Entry, []byte, error) {
 	shared, n := binary.Uvarint(body)
 	if n <= 0 || shared > uint64(len(before)) {
@@ -227,8 +227,7 @@ func decode(body []byte, before string) (Entry, []byte, error) {
 	return e, body, nil
 }
 
-// take decodes a length and returns as many bytes, and the rest. more is subtracted from the
-// length first.
+// take decodes a length, subtracts more from it, and returns that many bytes and the rest.
 func take(b []byte, more uint64) (taken, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size < more || size-more > uint64(len(b)-n) {

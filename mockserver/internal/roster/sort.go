@@ -17,30 +17,30 @@ const (
 	DefaultMemory = 4 << 20
 	// entryOverhead is the approximate memory of an entry in addition to its bytes.
 	entryOverhead = 56
-	// mergeMemory is the total size of the read buffers, and minBuffer the minimum of each.
+	// mergeMemory is the total size of the read buffers. minBuffer is the minimum size of each.
 	mergeMemory = 1 << 20
 	minBuffer   = 512
 )
 
-// Sort sorts entries. The last entry of a user replaces earlier ones. Sort keeps up to memory
-// bytes in memory, by default DefaultMemory, and writes the rest to a temporary file in dir, by
-// default the system's, that only its owner can read. Call Close to remove the file.
+// Sort sorts entries. If a user has several entries, only the last one remains. Sort keeps up to
+// memory bytes in memory, by default DefaultMemory. It writes the rest to a temporary file in dir,
+// by default os.TempDir, which only its owner can read. Call Close to remove the file.
 func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 	if memory <= 0 {
 		memory = DefaultMemory
 	}
 	s := &Sorted{}
-	held := 0
+	size := 0
 	for e, err := range entries {
-		if err == nil && held >= memory {
+		if err == nil && size >= memory {
 			err = s.spill(dir)
-			held = 0
+			size = 0
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.entries = append(s.entries, e)
-		held += len(e.User) + len(e.Value) + entryOverhead
+		size += len(e.User) + len(e.Value) + entryOverhead
 	}
 	if s.file == nil {
 		s.entries = lastOfEach(s.entries)
@@ -54,7 +54,7 @@ func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 
 // A Sorted is a list sorted by Sort.
 type Sorted struct {
-	entries []Entry // all entries, if they fit into memory
+	entries []Entry // all entries if they fit into memory
 	file    *os.File
 	size    int64
 	runs    []run // in input order
@@ -84,7 +84,7 @@ func (s *Sorted) spill(dir string) error {
 		if err != nil {
 			return fmt.Errorf("roster: could not create a temporary file for a long list: %w", err)
 		}
-		_ = os.Remove(f.Name()) // on systems that cannot delete open files, Close deletes it
+		_ = os.Remove(f.Name()) // if the system cannot remove open files, Close removes the file
 		s.file = f
 	}
 	s.entries = lastOfEach(s.entries)
@@ -191,8 +191,8 @@ func (r *mergeRun) next() error {
 	return nil
 }
 
-// bytes reads a length and as many bytes. more is subtracted from the length first; bytes returns
-// nil if the length is smaller.
+// bytes reads a length, subtracts more from it, and reads that many bytes. It returns nil if the
+// length is smaller than more.
 func (r *mergeRun) bytes(more uint64) ([]byte, error) {
 	size, err := binary.ReadUvarint(r.in)
 	if err != nil || size < more {

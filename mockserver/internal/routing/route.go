@@ -1,7 +1,8 @@
-// Package routing decides which destinations get a call, by their settings, sources and filters
-// and by the integrations object of the call. Its functions are pure.
+// Package routing decides which destinations get a call. The decision depends on the settings,
+// sources and filters of a destination and on the integrations object of the call. The functions are
+// pure.
 //
-// [IsConnected] applies when a batch is stored, [Route] when a destination delivers a call, and
+// [IsConnected] is called when a batch is stored, [Route] when a destination delivers a call, and
 // [IntegrationsOf] when a client library requests the settings of its source.
 package routing
 
@@ -14,11 +15,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// integrationName is the key of the Webhooks destination in a call's integrations object. It is
-// case-sensitive.
+// integrationName is the name of webhooks in a call's integrations object. It is case-sensitive.
 const integrationName = "Webhooks"
 
-// IntegrationsOf returns the names of the integrations that get the calls of a source.
+// IntegrationsOf returns the names of the integrations that receive the calls of a source.
 func IntegrationsOf(source string, destinations []tracking.Destination) []string {
 	for i := range destinations {
 		if d := &destinations[i]; !d.Disabled && IsConnected(d, source) {
@@ -76,7 +76,7 @@ func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
 	return ""
 }
 
-// matchesEvent reports whether a pattern matches an event name. A pattern that ends in * is a
+// matchesEvent reports whether a pattern matches an event name. A pattern that ends in * matches a
 // prefix.
 func matchesEvent(pattern, event string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
@@ -85,27 +85,26 @@ func matchesEvent(pattern, event string) bool {
 	return pattern == event
 }
 
-// ScopeTo returns the integrations object of a call for the named destinations only.
+// ScopeTo returns an integrations object that enables only the named destinations.
 func ScopeTo(destinations []string) map[string]any {
 	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
 }
 
-// destinationsOption is the field of the Webhooks integration that lists the destinations of the
-// call.
+// destinationsOption is the field of the Webhooks integration that lists the destinations to enable.
 const destinationsOption = "destinations"
 
-// integrationEnabled checks the integrations object of a call. A destination is enabled unless
-// Webhooks is false, or All is false and Webhooks is neither true nor an object. If Webhooks is
-// an object that lists destinations, only these are enabled.
+// integrationEnabled reports whether the integrations object of a call enables a destination. It
+// does, unless Webhooks is false, or All is false and Webhooks is neither true nor an object. If
+// Webhooks is an object that lists destinations, only these destinations are enabled.
 func integrationEnabled(body []byte, destination string) (bool, string) {
 	if !bytes.Contains(body, []byte("integrations")) && !bytes.Contains(body, []byte(`\u`)) {
-		return true, "" // most calls; a key with escapes contains \u
+		return true, "" // true for most calls; a key with escapes contains \u
 	}
 	all, ours := byte('t'), byte(0)
 	var options []byte
 	for m := range jsonscan.Members(memberOf(body, "integrations")) {
 		switch string(jsonscan.Unquote(m.Key)) {
-		case "All", "all": // the service's library for Go sends "all"
+		case "All", "all": // the service's Go library sends "all"
 			all = m.Value[0]
 		case integrationName:
 			ours, options = m.Value[0], m.Value
@@ -122,8 +121,8 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	return true, ""
 }
 
-// inScope reports whether the options of the Webhooks integration list a destination, or do not contain a
-// list.
+// inScope reports whether the options of the Webhooks integration enable a destination: they list it,
+// or contain no list.
 func inScope(options []byte, destination string) bool {
 	list := memberOf(options, destinationsOption)
 	if len(list) == 0 || list[0] != '[' {
@@ -139,8 +138,7 @@ func inScope(options []byte, destination string) bool {
 	return found
 }
 
-// memberOf returns a field of an object, or nil. If the object has the field twice, the last
-// one counts.
+// memberOf returns a field of an object, or nil. If the key occurs twice, it returns the last value.
 func memberOf(object []byte, name string) (value []byte) {
 	for m := range jsonscan.Members(object) {
 		if string(jsonscan.Unquote(m.Key)) == name {

@@ -87,7 +87,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// The name and all its prefixes match, and no other pattern.
+// An event pattern matches the name itself and, if it ends in *, all names with the prefix.
 func FuzzEventPatterns(f *testing.F) {
 	f.Add("Order *", "Order Completed")
 	f.Add("*", "")

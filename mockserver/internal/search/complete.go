@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Known contains names and values of calls for suggestions.
+// Known contains the names and values that Complete suggests.
 type Known struct {
-	Values map[string][]string // by field, most frequent first
-	// Members returns paths of fields in an object, such as plan. Samples returns values at
-	// a path.
+	Values map[string][]string // values of each field, most frequent first
+	// Members returns the paths in an object of a call, such as plan in its properties. Samples
+	// returns values at a path.
 	Members func(field string) [][]string
 	Samples func(field string, path []string) []string
 }
@@ -23,10 +23,11 @@ type Suggestion struct {
 	Done  bool // the term is complete
 }
 
-// maxSuggestions limits the suggestions.
+// maxSuggestions is the maximum number of suggestions.
 const maxSuggestions = 12
 
-// Complete returns suggestions for the last term of the text before the cursor.
+// Complete returns suggestions that complete the last term of a query. before is the text before the
+// cursor.
 func Complete(before string, known Known) []Suggestion {
 	if len(before) > MaxBytes {
 		return nil
@@ -89,7 +90,7 @@ func (k Known) members(field string) [][]string {
 // ages are suggested for since and until.
 var ages = []string{"5m", "15m", "1h", "24h", "7d"}
 
-// valuesOf returns the valid or known values of a field.
+// valuesOf returns the values to suggest for a field: all valid values, or else known values.
 func valuesOf(t Term, known Known) []string {
 	f := fieldNamed(t.Field)
 	switch {
@@ -103,7 +104,7 @@ func valuesOf(t Term, known Known) []string {
 	return known.Values[t.Field]
 }
 
-// lastTerm returns the offset of the last term.
+// lastTerm returns the offset of the last term in s.
 func lastTerm(s string) int {
 	start, quoted := 0, false
 	for i, r := range s {
@@ -117,7 +118,7 @@ func lastTerm(s string) int {
 	return start
 }
 
-// Counter counts values.
+// A Counter counts values.
 type Counter map[string]int
 
 // Add counts a value. It ignores new values beyond 1,000.

@@ -30,19 +30,20 @@ func (t Term) MatchesName(value string) bool {
 	return value == t.Value
 }
 
-// members maps fields to objects of a call.
+// members maps search fields to the objects of a call that they search.
 var members = map[string]string{"prop": "properties", "traits": "traits", "context": "context"}
 
-// MatchesBody reports whether a call has a matching value at the path of the term. For an
-// array, one matching element is sufficient.
+// MatchesBody reports whether a call has a matching value at the path of the term. An array matches if
+// one of its elements does.
 func (t Term) MatchesBody(body []byte) bool {
 	return t.holdsAt(body, append([]string{members[t.Field]}, t.Path...), 0)
 }
 
-// maxArrays limits nested arrays, because each level is scanned again.
+// maxArrays is the maximum nesting of arrays. It is small because each level is scanned again.
 const maxArrays = 4
 
-// holdsAt evaluates the term at the rest of a path. arrays is the number of enclosing arrays.
+// holdsAt evaluates the term for the remaining path in value. arrays is the number of enclosing
+// arrays.
 func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 	if len(value) == 0 {
 		return false
@@ -52,7 +53,7 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 		return false
 	case value[0] == '[':
 		s := jsonscan.New(value)
-		_ = s.Array(func() error { // elements before an error count
+		_ = s.Array(func() error { // elements before an error are evaluated
 			element, err := s.Value()
 			found = found || err == nil && t.holdsAt(element, path, arrays+1)
 			return err
@@ -99,8 +100,8 @@ func (t Term) holds(value []byte) bool {
 	}
 }
 
-// isExact reports whether the term must compare digits instead of float64 values, which
-// cannot represent all large IDs.
+// isExact reports whether the term must compare digits, because float64 cannot represent the number.
+// This is necessary for large IDs.
 func (t Term) isExact(n float64, digits string) bool {
 	return math.Abs(n) >= 1<<53 && (t.Op == OpEqual || t.Op == OpLike) && !strings.ContainsAny(digits+t.Value, ".eE")
 }
@@ -120,7 +121,7 @@ func (t Term) compare(got, want float64) bool {
 	}
 }
 
-// A Range is a range of response statuses, inclusive.
+// A Range is a range of response statuses, including both ends.
 type Range struct{ From, To int }
 
 // StatusRange parses a response status such as 404 or a class such as 4xx.

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// MaxBytes limits a query, in bytes.
+	// MaxBytes is the maximum length of a query in bytes.
 	MaxBytes = 2000
-	// MaxTerms limits the terms of a query.
+	// MaxTerms is the maximum number of terms in a query.
 	MaxTerms = 32
 )
 
 // An Error is a syntax error with a hint.
 type Error struct {
-	At      int // position of the error in characters, from 1
+	At      int // position of the error in characters, counted from 1
 	Problem string
 	Hint    string
 }
@@ -96,7 +96,7 @@ func (p *parser) quoted() (string, error) {
 	return "", p.fail(start, "unclosed quote", `close it with "; write a quote inside it as \"`)
 }
 
-// end requires the end of the term after a quoted string.
+// end returns an error if a term does not end after a quoted string.
 func (p *parser) end() error {
 	if next, _ := utf8.DecodeRuneInString(p.rest()); p.rest() != "" && !endsWord(next) {
 		return p.fail(p.pos, "missing space after the quote", "add a space, or quote the whole value")
@@ -138,8 +138,8 @@ func firstRune(s string) rune {
 	return r
 }
 
-// name parses a field name, path and colon. It returns false and does not advance if the
-// term is text.
+// name parses a field name, a path and a colon. If the term is text, name returns false and does not
+// advance.
 func (p *parser) name(t *Term) (bool, error) {
 	rest := p.rest()
 	n := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
@@ -149,7 +149,7 @@ func (p *parser) name(t *Term) (bool, error) {
 	f := fieldNamed(rest[:n])
 	switch {
 	case f == nil && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
-		return false, nil // a host, number or time
+		return false, nil // the text is a host, a number or a time
 	case f == nil:
 		return false, p.fail(p.pos, fmt.Sprintf("unknown field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
 	}
@@ -184,7 +184,7 @@ func hintForField(name string) string {
 	return "use one of " + strings.Join(names, ", ") + "; to search for the text, quote it"
 }
 
-// path parses the names after a field, each after a dot.
+// path parses the names after a field. A dot precedes each name.
 func (p *parser) path(path *[]string) error {
 	for strings.HasPrefix(p.rest(), ".") {
 		p.pos++
@@ -210,7 +210,7 @@ func (p *parser) path(path *[]string) error {
 	return nil
 }
 
-// value parses the operator and value of a term and checks them.
+// value parses the operator and the value of a term, and checks them.
 func (p *parser) value(t *Term, start int) error {
 	f := fieldNamed(t.Field)
 	for _, op := range []Op{OpAtLeast, OpAtMost, OpMore, OpLess, OpEqual} {
@@ -244,7 +244,7 @@ func (p *parser) value(t *Term, start int) error {
 	return nil
 }
 
-// check returns an error if the field does not support the term.
+// check returns a problem if the field does not support the term.
 func (f *Field) check(t *Term) (problem, hint string) {
 	switch t.Op {
 	case OpExists:

@@ -13,7 +13,7 @@ type Query []Term
 // A Term is one condition.
 type Term struct {
 	Not   bool
-	Field string   // a name in Fields; empty for text anywhere in a call
+	Field string   // name of a Field; empty for text anywhere in a call
 	Path  []string // path of a field in properties, traits or context
 	Op    Op
 	Value string
@@ -22,9 +22,9 @@ type Term struct {
 // An Op is a comparison.
 type Op string
 
-// Comparisons. The last four apply only to numbers.
+// Comparison operators. The last four apply only to numbers.
 const (
-	OpLike    Op = ""  // contains the value in any case; exact for fields of the body, states and names
+	OpLike    Op = ""  // contains the value, ignoring case; fields of the body, states and names must equal it
 	OpEqual   Op = "=" // equals the value
 	OpExists  Op = "*" // has any value
 	OpMore    Op = ">"
@@ -36,7 +36,7 @@ const (
 // A Field is a searchable field.
 type Field struct {
 	Name    string
-	About   string   // description for people
+	About   string   // description in the user interface
 	Example string   // an example term
 	Values  []string // all valid values, or nil
 	kind    kind
@@ -45,14 +45,14 @@ type Field struct {
 type kind uint8
 
 const (
-	textField   kind = iota // part of a string
-	nameField               // a whole name
-	statusField             // a state or a response status
+	textField   kind = iota // any substring
+	nameField               // a complete name
+	statusField             // a state of a call, or a response status
 	timeField               // a time or an age
 	memberField             // a field of an object in the call
 )
 
-// Fields are the searchable fields in the order of suggestions.
+// Fields contains the searchable fields, in the order in which they are suggested.
 var Fields = []Field{
 	{Name: "event", About: "part of an event, page or screen name", Example: `event:"Signed Up"`},
 	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
@@ -79,7 +79,7 @@ func fieldNamed(name string) *Field {
 	return nil
 }
 
-// String formats the query for Parse.
+// String formats the query. Parse can read the result.
 func (q Query) String() string {
 	words := make([]string, len(q))
 	for i, t := range q {
@@ -88,7 +88,7 @@ func (q Query) String() string {
 	return strings.Join(words, " ")
 }
 
-// String formats the term for Parse.
+// String formats the term. Parse can read the result.
 func (t Term) String() string {
 	var out strings.Builder
 	if t.Not {
@@ -119,23 +119,23 @@ func (q Query) Without(i int) Query {
 	return slices.Delete(slices.Clone(q), i, i+1)
 }
 
-// Drop returns the query without the terms of the given fields.
+// Drop returns the query without terms that have one of the given fields.
 func (q Query) Drop(fields ...string) Query {
 	return slices.DeleteFunc(slices.Clone(q), func(t Term) bool { return slices.Contains(fields, t.Field) })
 }
 
-// HasRelativeTime reports whether the matches change as time passes.
+// HasRelativeTime reports whether the query contains a time relative to now.
 func (q Query) HasRelativeTime() bool {
 	return slices.ContainsFunc(q, Term.isAge)
 }
 
-// isAge reports whether the term is a time relative to now.
+// isAge reports whether the value of the term is a time relative to now.
 func (t Term) isAge() bool {
 	_, relative := readAge(t.Value)
 	return relative && (t.Field == "since" || t.Field == "until")
 }
 
-// Fixed returns the query with relative times replaced by absolute times.
+// Fixed returns the query with absolute times in place of times relative to now.
 func (q Query) Fixed(now time.Time) Query {
 	fixed := slices.Clone(q)
 	for i, t := range fixed {
@@ -150,7 +150,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// quoteValue quotes a value if it could be misread.
+// quoteValue quotes a value if Parse would otherwise read it differently.
 func quoteValue(s string) string {
 	if s == "" || strings.ContainsAny(s[:1], "=<>*") || strings.ContainsFunc(s, endsWord) || strings.Contains(s, `"`) {
 		return quote(s)
@@ -158,7 +158,7 @@ func quoteValue(s string) string {
 	return s
 }
 
-// quoteText quotes text if it could be read as a field or operator.
+// quoteText quotes text if Parse would otherwise read it as a field or an operator.
 func quoteText(s string) string {
 	if s == "" || s[0] == '-' || strings.ContainsFunc(s, endsWord) || strings.ContainsAny(s, `".:`) {
 		return quote(s)
@@ -171,11 +171,11 @@ func isPlainName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return endsWord(r) || strings.ContainsRune(`".:`, r) })
 }
 
-// endsWord reports whether a character separates terms.
+// endsWord reports whether a character ends a term.
 func endsWord(r rune) bool { return unicode.IsSpace(r) }
 
-// Time returns the time of a since or until term relative to now. It is zero for an invalid
-// value, which Parse rejects.
+// Time returns the time of a term with the field since or until. Ages are relative to now. The result
+// is the zero time for an invalid value, which Parse rejects.
 func (t Term) Time(now time.Time) time.Time {
 	at, _ := readTime(t.Value, now)
 	return at

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeForms are the accepted time formats.
+// timeForms contains the accepted time formats.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999", "2006-01-02T15:04", "2006-01-02"}
 
 func readTime(value string, now time.Time) (time.Time, error) {
@@ -22,10 +22,10 @@ func readTime(value string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("search: %.40q is not a time", value)
 }
 
-// units are the units of an age.
+// units maps the letters of units to durations.
 var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
-// maxAge limits an age.
+// maxAge is the maximum age in a query.
 const maxAge = 10 * 365 * 24 * time.Hour
 
 // readAge parses an age such as 90s, 15m or 7d.

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// connectTimeout is the time limit for connecting. It is shorter than the timeout, to
-// distinguish an unreachable receiver from one that does not respond.
+// connectTimeout returns the time limit for connecting. It is shorter than the timeout, so that an
+// attempt can distinguish an unreachable receiver from a receiver that does not respond.
 func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
-// A guard applies a policy to the connections of a dialer.
+// A guard checks the connections of a dialer against a policy.
 type guard struct {
 	policy webhook.Policy
 	dialer net.Dialer
@@ -30,7 +30,7 @@ type guard struct {
 var errUnreachable = errors.New("none of its allowed addresses could be reached")
 
 // dial connects to addr. It checks each address right before connecting, after DNS resolution, so
-// changing DNS records cannot bypass the policy.
+// that changed DNS records cannot bypass the policy.
 func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -54,13 +54,13 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	conn, err := d.DialContext(ctx, network, addr)
 	if refusal := (*webhook.PolicyError)(nil); errors.As(err, &refusal) && allowed.Load() {
-		// One address was refused and another one failed. Report the temporary failure.
+		// The policy refused one address, and another one failed. Report the temporary failure.
 		return nil, &net.OpError{Op: "dial", Net: network, Err: errUnreachable}
 	}
 	return conn, err
 }
 
-// viaProxy wraps proxy to check the receivers of proxied requests.
+// viaProxy wraps proxy with a check of the receivers of proxied requests.
 func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		u, err := proxy(r)
@@ -87,7 +87,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 	if resolver == nil {
 		resolver = net.DefaultResolver
 	}
-	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // on failure, only the proxy may be able to resolve it
+	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // if this fails, the proxy may still be able to resolve the host
 	for _, addr := range addrs {
 		if err := g.policy.Check(addr); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 	return nil
 }
 
-// A requestError reports an invalid request, which was not sent.
+// A requestError reports that a request is invalid and was not sent.
 type requestError struct{ err error }
 
 func (e *requestError) Error() string { return e.err.Error() }

@@ -17,13 +17,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A nameServer is a DNS server on loopback. It responds according to the name and the number of
-// earlier queries for it.
+// A nameServer is a DNS server on loopback. Its responses depend on the name and the number of
+// earlier queries for the name.
 type nameServer struct {
-	answer func(name string, asked int) []netip.Addr
+	answer func(name string, queries int) []netip.Addr
 
-	mu    sync.Mutex // guards asked
-	asked map[string]int
+	mu      sync.Mutex // guards queries
+	queries map[string]int
 }
 
 // resolver starts the server and returns a resolver that uses only this server.
@@ -33,7 +33,7 @@ func (s *nameServer) resolver(t *testing.T) *net.Resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.asked = make(map[string]int)
+	s.queries = make(map[string]int)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -55,7 +55,7 @@ func (s *nameServer) resolver(t *testing.T) *net.Resolver {
 func (s *nameServer) lookups(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[name]
+	return s.queries[name]
 }
 
 // reply responds to a query (RFC 1035, 4.1) with A records, or that the name does not exist.
@@ -68,13 +68,13 @@ func (s *nameServer) reply(query []byte) []byte {
 	}
 	name, isA := strings.Join(labels, "."), query[i+2] == 1
 	s.mu.Lock()
-	asked := s.asked[name]
+	queries := s.queries[name]
 	if isA {
-		s.asked[name]++
+		s.queries[name]++
 	}
 	s.mu.Unlock()
 
-	addrs := s.answer(name, asked)
+	addrs := s.answer(name, queries)
 	reply := append([]byte(nil), query[:i+5]...)
 	copy(reply[2:], []byte{0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0}) // a response with one question
 	if len(addrs) == 0 {
@@ -146,11 +146,11 @@ func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.
 	}
 }
 
-// The name resolves to an allowed address at first, and then to a forbidden one.
+// The name first resolves to an allowed address, and then to a forbidden one.
 func TestChangingDNSRecord(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
-	dns := &nameServer{answer: func(_ string, asked int) []netip.Addr {
-		if asked == 0 {
+	dns := &nameServer{answer: func(_ string, queries int) []netip.Addr {
+		if queries == 0 {
 			return addrs("127.0.0.1")
 		}
 		return addrs("169.254.169.254")
@@ -187,7 +187,7 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "private network")
 	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), webhook.Temporary, webhook.ReasonDNS, "the host missing.example did not resolve: no such host")
 
-	// The first address is refused, the second one is down.
+	// The first address is refused, and the second one is down.
 	one := webhook.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	s = newTestSender(t, webhook.SenderConfig{Policy: one, Resolver: resolver})
 	checkAttempt(t, post(t, s, "http://first.example:"+r.port), webhook.Success, "", "")
@@ -206,7 +206,7 @@ func closedPort(t *testing.T) string {
 	return port
 }
 
-// TestSendObeysPolicy uses every notation of a loopback address.
+// TestSendObeysPolicy checks every notation of a loopback address.
 func TestSendObeysPolicy(t *testing.T) {
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	dns := &nameServer{answer: func(string, int) []netip.Addr { return addrs("127.0.0.1") }}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// conclude sets the verdict, reason and error of an attempt, from err or the status.
+// conclude sets the verdict, reason and error of an attempt. If err is nil, it uses the status.
 func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	switch {
 	case err != nil:
@@ -33,7 +33,7 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	}
 }
 
-// maxMessage is the maximum length of Message.
+// maxMessage is the maximum length of the result of Message.
 const maxMessage = 120
 
 // Cause returns the error of an attempt, followed by the message in the response body, if any.
@@ -66,8 +66,8 @@ func Message(answer []byte) string {
 	return text.CutBytes(maxMessage, strings.Join(strings.Fields(line), " "))
 }
 
-// messageOf returns the field message, error, detail or title of a JSON object, or the message
-// field of its error. It returns "" if they are missing.
+// messageOf returns the message in a JSON object: its field message, error, detail or title, or the
+// field message of the object in its field error. It returns "" if there is none.
 func messageOf(answer []byte) string {
 	var object, inner map[string]json.RawMessage
 	if json.Unmarshal(answer, &object) != nil {
@@ -114,10 +114,10 @@ func explainStatus(a *webhook.Attempt) (webhook.Reason, string) {
 	case a.Verdict == webhook.Success:
 		return "", ""
 	case a.Status >= 300 && a.Status <= 399:
-		return webhook.ReasonRedirect, fmt.Sprintf("answered %s to %q: redirects are not followed; use the final URL",
+		return webhook.ReasonRedirect, fmt.Sprintf("responded with %s to %q: redirects are not followed; use the final URL",
 			statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	}
-	return webhook.ReasonStatus, "answered " + statusText(a.Status)
+	return webhook.ReasonStatus, "responded with " + statusText(a.Status)
 }
 
 func statusText(status int) string {
@@ -170,7 +170,7 @@ func explainTimeout(a *webhook.Attempt, timeout time.Duration) string {
 	case a.NotConnected:
 		return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
 	case a.Status != 0:
-		return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
+		return fmt.Sprintf("responded with %s, but the response did not end within %v", statusText(a.Status), timeout)
 	}
 	return fmt.Sprintf("no response within %v", timeout)
 }

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"errors"
+	"math/bits"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,26 +16,31 @@ const (
 	maxBackoff   = 10 * time.Minute
 )
 
-// backoff returns the delay after a failed attempt, counted from 1: exponential with full jitter.
-// random, in [0, 1), is the fraction of the maximum, which is 1 s at first, doubles with each
-// attempt, and is at most 10 min.
+// backoff returns the delay after a failed attempt, using exponential backoff with full jitter.
+// Attempts are counted from 1. The maximum delay is 1 s at first, doubles with each attempt, and is
+// at most 10 min. The result is the maximum multiplied by random, which is in [0, 1).
 func backoff(attempt int, random float64) time.Duration {
 	ceiling := maxBackoff
-	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s exceed 10 min
+	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s is more than 10 min
 		ceiling = min(firstBackoff<<doubled, maxBackoff)
 	}
-	if !(random > 0) { // or NaN
+	if !(random > 0) { // also true for NaN
 		return 0
 	}
 	return time.Duration(min(random, 1) * float64(ceiling))
 }
 
-// Next returns the time of the next attempt after a failed attempt, counted from 1: after the
-// backoff and retryAfter. A time after the end of the window is replaced by its end, for a last
-// attempt. If the window is over, Next returns false, and the call fails permanently.
+// AttemptsIn returns the number of the attempt, counted from 1, that is made at time d if each
+// delay before it has its maximum.
+func AttemptsIn(d time.Duration) int { return bits.Len64(uint64(max(d, 0)/firstBackoff) + 1) }
+
+// Next returns the time of the next attempt after a failed attempt. Attempts are counted from 1. The
+// delay is the longer of the backoff and retryAfter. If that is after the end of the window, the
+// next attempt is the last one, at the end of the window. If the window is over, Next returns
+// false, and the call fails permanently.
 //
-// The result has a monotonic clock reading if now has one, so clock changes do not affect the
-// delay. They do affect the window of calls that were accepted before.
+// If now has a monotonic clock reading, so does the result, and clock changes do not affect the
+// delay. Clock changes affect the window of calls that were accepted before.
 func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
 	left := accepted.Add(webhook.Window).Sub(now)
 	if left <= 0 {
@@ -46,8 +52,8 @@ func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random
 // MaxHold is the longest pause that a receiver can request with one response.
 const MaxHold = 5 * time.Minute
 
-// Hold returns the pause of the destination that a 429 or 503 response requested with Retry-After,
-// from one second to five minutes, or 0.
+// Hold returns the pause of the destination that a 429 or 503 response requested with Retry-After.
+// It is between one second and five minutes, or 0 if no pause was requested.
 func Hold(a *webhook.Attempt) time.Duration {
 	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
 		return 0
@@ -55,11 +61,11 @@ func Hold(a *webhook.Attempt) time.Duration {
 	return min(a.RetryAfter, MaxHold)
 }
 
-// minRetryAfter prevents rapid retries.
+// minRetryAfter is the minimum delay after a Retry-After header.
 const minRetryAfter = time.Second
 
 // retryAfter parses a Retry-After header, in seconds or as a date. It returns 0 for invalid values
-// and past dates, at least one second and at most the window otherwise.
+// and past dates. Otherwise the result is at least one second and at most the window.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {

@@ -29,6 +29,19 @@ func TestVerdictOfStatus(t *testing.T) {
 	}
 }
 
+func TestAttemptsIn(t *testing.T) {
+	made := time.Duration(0) // when the attempt is made, after the maximum delays
+	for attempt := 1; attempt <= 9; attempt++ {
+		if got := AttemptsIn(made); got != attempt {
+			t.Errorf("%d attempts in %v, want %d", got, made, attempt)
+		}
+		made += firstBackoff << (attempt - 1)
+	}
+	if got := AttemptsIn(-time.Hour); got != 1 {
+		t.Errorf("%d attempts in a negative time, want 1", got)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	const most = 1 - 1e-9
 	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600}
@@ -64,11 +77,11 @@ func TestNext(t *testing.T) {
 	accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name       string
-		after      time.Duration // since it was accepted
+		after      time.Duration // time since the call was accepted
 		attempt    int
 		retryAfter time.Duration
 		random     float64
-		want       time.Duration // since it was accepted; -1 if the window is over
+		want       time.Duration // time since the call was accepted; -1 if the window is over
 	}{
 		{"first", 0, 1, 0, 0.5, 500 * time.Millisecond},
 		{"later", time.Hour, 20, 0, 0.5, time.Hour + 5*time.Minute},
@@ -177,8 +190,8 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// TestStepsOfTheClock checks that the delay of a call does not depend on clock changes, and uses the
-// monotonic clock.
+// TestStepsOfTheClock checks that the delay uses the monotonic clock, so that it does not depend on
+// clock changes.
 func TestStepsOfTheClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		now := time.Now()

@@ -35,13 +35,14 @@ const (
 	// maxHeader is the maximum number of bytes of a response header.
 	maxHeader = 64 << 10
 
-	// idleTimeout is less than five seconds, after which many servers close idle connections.
+	// idleTimeout is less than five seconds, because many servers close idle connections then.
 	// A request sent at that moment would fail.
 	idleTimeout = 4 * time.Second
 
 	maxIdlePerHost = 512
 
-	// ownHeaders is the maximum number of headers without the ones below and configured ones.
+	// ownHeaders is the maximum number of headers, except configured headers and the headers
+	// counted below.
 	ownHeaders = 5
 	// standardHeaders is the number of additional headers with a standard signature.
 	standardHeaders = 3
@@ -55,11 +56,11 @@ const (
 // safe for concurrent use.
 type Sender struct {
 	network   http.RoundTripper
-	transport http.RoundTripper // network, or its wrapper
+	transport http.RoundTripper // network, or the wrapped network
 	timeout   time.Duration
 }
 
-// New returns a Sender, or an error if the configuration is invalid. wrap wraps the transport and
+// New returns a Sender, or an error if the configuration is invalid. wrap wraps the transport. It
 // may be nil.
 func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
 	s := &Sender{network: config.Transport, timeout: config.Timeout}
@@ -80,7 +81,7 @@ func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTri
 	return s, nil
 }
 
-// newTransport returns a transport of package http1, or of net/http for proxies.
+// newTransport returns a transport of package http1, or a transport of net/http if a proxy is used.
 func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.RoundTripper, error) {
 	pool, err := roots(config.RootCAs, config.CAFile)
 	if err != nil {
@@ -94,7 +95,8 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.Roun
 		TLSHandshakeTimeout: timeout,
 		IdleConnTimeout:     idleTimeout,
 		MaxIdleConnsPerHost: maxIdlePerHost,
-		// Attempts show the received bytes, and decompression would let a receiver cause load.
+		// An Attempt contains the received bytes. Decompression would also let a receiver
+		// cause load.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
@@ -112,7 +114,7 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (http.Roun
 	}, nil
 }
 
-// Close closes idle connections, and the other ones after their attempts.
+// Close closes idle connections. Connections in use are closed after their attempts.
 func (s *Sender) Close() { (&http.Client{Transport: s.network}).CloseIdleConnections() }
 
 // A Request is one request to one webhook.
@@ -134,7 +136,7 @@ type Request struct {
 	TraceParent, TraceState string
 }
 
-// Continue sets the trace headers according to as. trace may be nil.
+// Continue sets the trace headers according to the setting as. trace may be nil.
 func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext) {
 	if trace == nil || as == webhook.TraceNone {
 		return
@@ -146,10 +148,10 @@ func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext)
 }
 
 // Sign signs the request with the secrets of the settings. Body and MessageID must not change
-// afterwards. The error reports an invalid secret, see [webhook.Settings.Validate].
+// afterwards. The error reports an invalid secret; see [webhook.Settings.Validate].
 func (r *Request) Sign(s *webhook.Settings) error { return r.SignAt(s, time.Now()) }
 
-// SignAt is like Sign with a given time.
+// SignAt is like Sign, with a given time of the signature.
 func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 	if s.SharedSecret == "" {
 		return nil
@@ -174,8 +176,9 @@ func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
 	return nil
 }
 
-// Send makes one attempt: a POST request that ends within the timeout of the Sender or with ctx. It
-// does not follow redirects and does not retry; see the Verdict of the Attempt and [Next].
+// Send makes one attempt: a POST request that ends at the timeout of the Sender, or when ctx is
+// canceled. It does not follow redirects and does not retry; see the Verdict of the Attempt and
+// [Next].
 func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	start := time.Now()
 	a := webhook.Attempt{Time: start.UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
@@ -183,7 +186,7 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	defer cancel()
 	err := s.exchange(ctx, r, &a)
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // the cause of any other error
+		err = ctx.Err() // ctx caused any other error
 	}
 	a.Duration = time.Since(start)
 	conclude(&a, err, s.timeout)
@@ -207,7 +210,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // the data of a switched connection is not a body and may never end
+		return nil // after a protocol switch, the data is not a body and may never end
 	}
 	a.ResponseBody, err = readResponse(resp)
 	return err
@@ -229,7 +232,7 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	return req, nil
 }
 
-// Header returns the header of the request. Its values share one array.
+// Header returns the header of the request. The values of its fields share one array.
 func (r Request) Header() (http.Header, error) {
 	n := len(r.Endpoint.Headers) + ownHeaders
 	if r.Standard != "" {
@@ -283,7 +286,7 @@ func readResponse(resp *http.Response) (kept []byte, err error) {
 	switch n := resp.ContentLength; {
 	case resp.Body == http.NoBody:
 		return nil, nil
-	case n > 0 && n <= KeptBody: // allocate the exact size, because the Attempt retains it
+	case n > 0 && n <= KeptBody: // exact size, because the Attempt retains the body
 		kept = make([]byte, n)
 		read, err := io.ReadFull(resp.Body, kept)
 		return kept[:read], err
@@ -294,7 +297,7 @@ func readResponse(resp *http.Response) (kept []byte, err error) {
 	return kept, err
 }
 
-// cutHeader returns h, limited to keptHeader bytes.
+// cutHeader returns at most keptHeader bytes of h.
 func cutHeader(h http.Header) http.Header {
 	size := 0
 	for name, values := range h {

@@ -26,7 +26,7 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// listen serves the connections to the returned address sequentially.
+// listen serves connections one after another, and returns the address.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,7 +79,7 @@ func loopbackSender(t *testing.T) *Sender {
 	return newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
 }
 
-// TestRequestBytes compares the bytes on the wire with the documented headers.
+// TestRequestBytes checks that the bytes on the wire contain the documented headers.
 func TestRequestBytes(t *testing.T) {
 	url, request := rawReceiver(t, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 	body := []byte(`{"version":1,"type":"identify","userId":"u","traits":{},"timestamp":"2024-05-17T10:20:30.123Z"}`)
@@ -133,9 +133,9 @@ func TestRequestWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestStandardHeaders compares the headers for each setting with the documented ones.
+// TestStandardHeaders compares the headers of each setting with the documented headers.
 func TestStandardHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock begins in 2000
+	synctest.Test(t, func(t *testing.T) { // the clock in the bubble starts in 2000
 		now := time.Now()
 		sign := func(secret string) string {
 			signature, err := webhook.SignStandard(secret, "m1", now, []byte("{}"))
@@ -199,21 +199,21 @@ func TestResponses(t *testing.T) {
 		{"as long as is kept", ok + "\r\n" + long[:KeptBody], webhook.Success, "", "", 200, long[:KeptBody]},
 		{"one byte longer", ok + "\r\n" + long[:KeptBody+1], webhook.Success, "", "", 200, long[:KeptBody]},
 		{"long", ok + "\r\n" + long + long, webhook.Success, "", "", 200, long[:KeptBody]},
-		{"101", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nforever", webhook.Permanent, webhook.ReasonStatus, "answered 101 (Switching Protocols)", 101, ""},
+		{"101", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nforever", webhook.Permanent, webhook.ReasonStatus, "responded with 101 (Switching Protocols)", 101, ""},
 		{"300", "HTTP/1.1 300 Multiple Choices\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "redirects are not followed", 300, ""},
 		{"302 to a URL that is none", "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, `to "http://[::1": redirects are not followed`, 302, ""},
 		{"307 to nowhere", "HTTP/1.1 307 X\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, `to "": redirects are not followed`, 307, ""},
-		{"304", "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "answered 304", 304, ""},
-		{"400", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!", webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)", 400, "no!"},
-		{"404", "HTTP/1.0 404 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 404 (Not Found)", 404, ""},
-		{"408", "HTTP/1.0 408 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 408", 408, ""},
-		{"410", "HTTP/1.0 410 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 410", 410, ""},
-		{"425", "HTTP/1.0 425 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 425", 425, ""},
-		{"429", "HTTP/1.0 429 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 429", 429, ""},
-		{"500", "HTTP/1.0 500 X\r\n\r\noops", webhook.Temporary, webhook.ReasonStatus, "answered 500 (Internal Server Error)", 500, "oops"},
-		{"501", "HTTP/1.0 501 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 501", 501, ""},
-		{"599", "HTTP/1.0 599 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "answered 599", 599, ""},
-		{"600", "HTTP/1.0 600 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "answered 600", 600, ""},
+		{"304", "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n", webhook.Permanent, webhook.ReasonRedirect, "responded with 304", 304, ""},
+		{"400", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!", webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)", 400, "no!"},
+		{"404", "HTTP/1.0 404 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 404 (Not Found)", 404, ""},
+		{"408", "HTTP/1.0 408 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 408", 408, ""},
+		{"410", "HTTP/1.0 410 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 410", 410, ""},
+		{"425", "HTTP/1.0 425 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 425", 425, ""},
+		{"429", "HTTP/1.0 429 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 429", 429, ""},
+		{"500", "HTTP/1.0 500 X\r\n\r\noops", webhook.Temporary, webhook.ReasonStatus, "responded with 500 (Internal Server Error)", 500, "oops"},
+		{"501", "HTTP/1.0 501 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 501", 501, ""},
+		{"599", "HTTP/1.0 599 X\r\n\r\n", webhook.Temporary, webhook.ReasonStatus, "responded with 599", 599, ""},
+		{"600", "HTTP/1.0 600 X\r\n\r\n", webhook.Permanent, webhook.ReasonStatus, "responded with 600", 600, ""},
 		{"closed without a word", "", webhook.Temporary, webhook.ReasonConnection, "closed the connection without a response", 0, ""},
 		{"no HTTP", "220 mail.example ESMTP\r\n", webhook.Temporary, webhook.ReasonConnection, "malformed HTTP", 0, ""},
 		{"header breaks off", "HTTP/1.1 200 OK\r\nContent-Le", webhook.Temporary, webhook.ReasonConnection, "malformed MIME header", 0, ""},
@@ -234,7 +234,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// The server redirects to another one, which must not get a request.
+// The server redirects to another server, which must not receive a request.
 func TestRedirectToLoopback(t *testing.T) {
 	target := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -301,7 +301,7 @@ func TestResponseHeaderIsBounded(t *testing.T) {
 	}
 }
 
-// The next request uses the same connection after every response.
+// After every response, the next request uses the same connection.
 func TestConnectionsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{200, 204, 302, 400, 429, 500, 503}
@@ -412,7 +412,7 @@ func TestConnectionRefused(t *testing.T) {
 
 // TestNotConnected checks Attempt.NotConnected.
 func TestNotConnected(t *testing.T) {
-	// Initialize the global state of the resolver outside of the bubble.
+	// Initialize the global state of the resolver outside the bubble.
 	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		s := loopbackSender(t)
@@ -464,8 +464,8 @@ func TestSendCanceled(t *testing.T) {
 	checkAttempt(t, a, webhook.Temporary, webhook.ReasonCanceled, "canceled before")
 }
 
-// TestHungReceiver uses real sockets: the server never responds. Connecting must be fast even on a
-// busy machine.
+// TestHungReceiver uses a real socket with a server that never responds. Connecting is fast even on
+// a busy machine.
 func TestHungReceiver(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -480,7 +480,7 @@ func TestHungReceiver(t *testing.T) {
 	}
 }
 
-// virtualSender returns a Sender that connects to servers by pipes, for synctest.
+// virtualSender returns a Sender that connects to servers through pipes, for synctest.
 func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	t.Helper()
 	var servers sync.WaitGroup
@@ -494,7 +494,7 @@ func virtualSender(t *testing.T, serve func(net.Conn)) *Sender {
 	return s
 }
 
-// TestTimeout delays each part of an exchange, in virtual time.
+// TestTimeout delays each part of an exchange in virtual time.
 func TestTimeout(t *testing.T) {
 	drip := func(conn net.Conn, pause time.Duration) {
 		for {
@@ -523,7 +523,7 @@ func TestTimeout(t *testing.T) {
 		{"hangs in the body", func(c net.Conn) {
 			readRequest(c)
 			io.WriteString(c, ok+"Content-Length: 3\r\n\r\nab")
-		}, webhook.Temporary, "answered 200 (OK), but the response did not end within 5s", webhook.Timeout, "ab"},
+		}, webhook.Temporary, "responded with 200 (OK), but the response did not end within 5s", webhook.Timeout, "ab"},
 		{"drips a body", func(c net.Conn) {
 			readRequest(c)
 			io.WriteString(c, ok+"\r\n")
@@ -563,7 +563,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The earlier deadline of the caller and the Sender ends the attempt.
+// An attempt ends at the earlier of the caller's deadline and the Sender's timeout.
 func TestDeadlineOfCaller(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, webhook.Timeout, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -594,7 +594,7 @@ func TestCustomTransport(t *testing.T) {
 	checkAttempt(t, post(t, s, "https://10.0.0.1/"), webhook.Success, "", "")
 	checkAttempt(t, post(t, s, "https://broken.example/"), webhook.Temporary, webhook.ReasonConnection, "broken on purpose")
 
-	// The transport may return any error after its context has ended.
+	// After its context is done, a transport may return any error.
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSender(t, webhook.SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

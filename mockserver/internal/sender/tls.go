@@ -15,11 +15,11 @@ import (
 
 var errSelfSigned = errors.New("the certificate is self-signed, so no request was sent: use a certificate signed by a public certificate authority, or by your own (tls.caFile)")
 
-// roots returns the trusted certificate authorities: base, or the system's if base is nil, and
-// the certificates of the PEM file caFile.
+// roots returns the trusted certificate authorities: those in base or, if base is nil, the
+// system's, and the certificates in the PEM file caFile.
 func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
-		return base, nil // nil is the system's
+		return base, nil // with a nil pool, crypto/tls uses the authorities of the system
 	}
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -36,8 +36,8 @@ func roots(base *x509.CertPool, caFile string) (*x509.CertPool, error) {
 	return base, nil
 }
 
-// refuseSelfSigned refuses self-signed certificates that are among the roots, which crypto/tls
-// accepts. It runs during the handshake, before any byte of the request is sent.
+// refuseSelfSigned refuses self-signed certificates that are among the roots. crypto/tls would
+// accept them. It runs during the handshake, before the request is sent.
 func refuseSelfSigned(state tls.ConnectionState) error {
 	if isSelfSigned(state.PeerCertificates[0]) {
 		return errSelfSigned
@@ -48,7 +48,7 @@ func refuseSelfSigned(state tls.ConnectionState) error {
 func isSelfSigned(leaf *x509.Certificate) bool {
 	err := leaf.CheckSignature(leaf.SignatureAlgorithm, leaf.RawTBSCertificate, leaf.Signature)
 	if errors.As(err, new(x509.InsecureAlgorithmError)) {
-		// MD5 signatures are not verified: compare the names.
+		// crypto/x509 does not verify MD5 signatures, so compare the names.
 		return len(leaf.Subject.Names) > 0 && bytes.Equal(leaf.RawSubject, leaf.RawIssuer)
 	}
 	return err == nil
@@ -92,7 +92,7 @@ func explainCertificate(err error, leaf *x509.Certificate) string {
 	return "the certificate is not valid: " + err.Error()
 }
 
-// names returns the hosts of a certificate.
+// names returns the host names in a certificate.
 func names(leaf *x509.Certificate) string {
 	list := append([]string(nil), leaf.DNSNames...)
 	for _, ip := range leaf.IPAddresses {

@@ -37,7 +37,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// template returns a valid certificate for 127.0.0.1.
+// template returns the template of a valid certificate for 127.0.0.1.
 func template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
@@ -108,7 +108,7 @@ func caFile(t *testing.T, certs ...*x509.Certificate) string {
 // A tlsReceiver is a server on real sockets that reports the number of received bytes.
 type tlsReceiver struct {
 	url  string
-	read chan int // one number per closed connection
+	read chan int // receives the number of bytes read from each closed connection
 }
 
 func newTLSReceiver(t *testing.T, config *tls.Config) *tlsReceiver {
@@ -154,7 +154,7 @@ func TestTLS(t *testing.T) {
 	tests := []struct {
 		name    string
 		cert    tls.Certificate
-		trusted []*x509.Certificate // in the CA file
+		trusted []*x509.Certificate // certificates in the CA file
 		verdict webhook.Verdict
 		reason  webhook.Reason
 		text    string
@@ -269,8 +269,8 @@ func TestCAFileErrors(t *testing.T) {
 	}
 }
 
-// TestHTTPAndHTTPSMismatch checks the errors for a server without TLS at an https URL, and the
-// reverse.
+// TestHTTPAndHTTPSMismatch checks the errors for an https URL of a server without TLS, and for an
+// http URL of a server with TLS.
 func TestHTTPAndHTTPSMismatch(t *testing.T) {
 	plain := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	s := loopbackSender(t)
@@ -281,5 +281,5 @@ func TestHTTPAndHTTPSMismatch(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	a := post(t, s, strings.Replace(secure.URL, "https:", "http:", 1))
-	checkAttempt(t, a, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)")
+	checkAttempt(t, a, webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)")
 }

@@ -47,11 +47,26 @@ func DestinationNamed(name string) func(tracking.Destination) bool {
 // CheckKey returns the problem with a write key that the client refuses, or nil. The error
 // does not repeat the key.
 func CheckKey(field, key string) *webhook.FieldError {
+	if strings.Contains(key, ":") {
+		return &webhook.FieldError{Field: field, Problem: "contains a colon, which Basic authentication cannot transmit", Hint: "use letters and digits"}
+	}
+	return CheckSecret(field, key)
+}
+
+// CheckSecret returns the problem with a token, write key or shared secret that contains
+// invisible characters, or nil. Editors, shells and files add such characters, and the other
+// side then has a different secret. The error does not repeat the secret.
+func CheckSecret(field, secret string) *webhook.FieldError {
 	switch {
-	case strings.TrimSpace(key) != key:
-		return &webhook.FieldError{Field: field, Problem: "begins or ends with white space", Hint: "remove it; a key from a file may end with a line break"}
-	case !utf8.ValidString(key), strings.ContainsFunc(key, unicode.IsControl):
-		return &webhook.FieldError{Field: field, Problem: "contains a control character or is not UTF-8", Hint: "use letters and digits"}
+	case strings.TrimSpace(secret) != secret:
+		return &webhook.FieldError{Field: field, Problem: "begins or ends with white space", Hint: "remove it; a value from a file may end with a line break"}
+	case !utf8.ValidString(secret):
+		return &webhook.FieldError{Field: field, Problem: "is not UTF-8", Hint: "use letters and digits"}
+	}
+	for _, r := range secret {
+		if !unicode.IsPrint(r) {
+			return &webhook.FieldError{Field: field, Problem: fmt.Sprintf("contains the invisible character %U", r), Hint: "remove it, or type the value again"}
+		}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// maxAnomalies limits the listed anomalies of an event.
+// maxAnomalies is the maximum number of anomalies listed for an event.
 const maxAnomalies = 50
 
 // findAnomalies finds the anomalies of the event's properties.
@@ -34,7 +34,8 @@ func (e *Event) addAnomaly(kind AnomalyKind, p *Property, o Anomaly, format stri
 	e.Anomalies = append(e.Anomalies, o)
 }
 
-// baseType treats integers as numbers, because senders write 3 for 3.0.
+// baseType returns the type of a value, with number for integer, because senders may write 3 or
+// 3.0.
 func baseType(typ string) string {
 	if typ == "integer" {
 		return "number"
@@ -42,13 +43,13 @@ func baseType(typ string) string {
 	return typ
 }
 
-// nouns are type names for sentences.
+// nouns maps type names to noun phrases for sentences.
 var nouns = map[string]string{"number": "a number", "string": "a string", "boolean": "a boolean", "object": "an object", "array": "an array"}
 
-// findTypes finds values of unusual types, except null.
+// findTypes finds values of unusual types. It ignores null.
 func (e *Event) findTypes(p *Property) {
 	counts := map[string]uint64{}
-	var order []string // by base type, the most frequent first
+	var order []string // base types, most frequent first
 	for _, t := range p.Types {
 		if t.Name == "null" {
 			continue
@@ -74,7 +75,7 @@ func (e *Event) findValues(p *Property) {
 	if len(p.Common) < 2 {
 		return
 	}
-	first := map[string]Value{} // the most frequent of similar values
+	first := map[string]Value{} // the most frequent value of each group of similar values
 	for _, v := range p.Common {
 		if v.JSON[0] != '"' {
 			continue
@@ -99,7 +100,7 @@ func normalize(name string) string {
 	}, name)
 }
 
-// findNames finds properties of one object whose names differ only in case and separators.
+// findNames finds properties of one object with names that differ only in case and separators.
 func (e *Event) findNames() {
 	first := map[string]*Property{}
 	for i := range e.Properties {
@@ -122,21 +123,21 @@ func (e *Event) findNames() {
 const (
 	// minCalls is the minimum number of calls for a conclusion.
 	minCalls = 20
-	// chance is the natural logarithm of the probability below which an observation is not
-	// a coincidence.
+	// chance is the natural logarithm of a probability. An observation that is less probable is
+	// not considered a coincidence.
 	chance = -20
 	// newPropertyAge is how long a property is reported as new.
 	newPropertyAge = 7 * 24 * time.Hour
 )
 
-// isSignificant reports whether a property that calls have with probability share is
-// probably not missing by chance in n calls.
+// isSignificant reports whether the absence of a property from n calls is probably not a
+// coincidence. share is the share of other calls with the property.
 func isSignificant(share float64, n uint64) bool {
 	return n >= minCalls && float64(n)*math.Log(1-min(share, 0.999)) < chance
 }
 
-// findChange finds new properties, and properties that are no longer sent. It does not
-// repeat the report about a parent.
+// findChange finds new properties, and properties that are no longer sent. It reports neither if
+// the same was reported for a parent of the property.
 func (e *Event) findChange(p *Property, now time.Time) {
 	until, since := p.Sampled-p.missing, p.Sampled-p.before
 	switch {
@@ -159,7 +160,7 @@ func (e *Event) hasParent(p *Property, kind AnomalyKind) bool {
 	})
 }
 
-// Percent formats a share. It rounds neither up to 100 % nor down to 0 %.
+// Percent formats a share. It does not round up to 100 % or down to 0 %.
 func Percent(n, of uint64) string {
 	p := 100 * share(n, of)
 	switch {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// enumRepeats is the minimum average number of occurrences of a property's values for the
-	// property to count as an enumeration.
+	// enumRepeats is the minimum average number of occurrences of each value. A property with
+	// fewer occurrences is not an enumeration.
 	enumRepeats = 10
 	dialect     = "https://json-schema.org/draft/2020-12/schema"
 )
@@ -35,8 +35,8 @@ type Schema struct {
 	Items       *Schema            `json:"items,omitempty"`
 }
 
-// Schema returns a JSON Schema that all sampled calls of the event satisfy. Fields that all
-// calls have are required. Strings with few, repeated values are enumerations.
+// Schema returns a JSON Schema that all sampled calls of the event satisfy. Fields that occur in all
+// calls are required. Strings with few, repeated values are enumerations.
 func (e *Event) Schema() *Schema {
 	root := &Schema{Type: "object"}
 	for i := range e.Properties {
@@ -82,7 +82,7 @@ func nameOf(e *Event) string {
 	return ""
 }
 
-// holders returns the number of objects that could have the property.
+// holders returns the number of sampled objects that may contain the property.
 func (e *Event) holders(p *Property) uint64 {
 	steps := p.steps[:len(p.steps)-1]
 	if len(steps) == 0 {
@@ -121,7 +121,7 @@ func (s *Schema) at(steps []string) *Schema {
 	return s
 }
 
-// add adds a property to the schema of its parent. holders is the number of parents.
+// add adds a property to the schema of its parent. holders is the number of sampled parents.
 func (s *Schema) add(p *Property, holders uint64) {
 	last := p.steps[len(p.steps)-1]
 	own := s.at([]string{last})
@@ -147,7 +147,7 @@ func (s *Schema) add(p *Property, holders uint64) {
 	}
 }
 
-// typeNames returns the types of a property, without integer if it also has number.
+// typeNames returns the types of a property. It omits integer if number is included.
 func (p *Property) typeNames() []string {
 	var names []string
 	for _, t := range p.Types {
@@ -160,7 +160,7 @@ func (p *Property) typeNames() []string {
 	return names
 }
 
-// format returns the format of a property if all its strings have the same one.
+// format returns the format of a property if all its strings have the same format.
 func (p *Property) format() string {
 	for _, t := range p.Types {
 		if t.Name == "string" && len(t.Formats) == 1 && t.Formats[0].Count == t.Count {
@@ -170,13 +170,13 @@ func (p *Property) format() string {
 	return ""
 }
 
-// isEnum reports whether the property has few, repeated values.
+// isEnum reports whether the property has few values, which are repeated.
 func (p *Property) isEnum() bool {
 	return len(p.Common) > 0 && p.OtherCount == 0 && p.Values >= enumRepeats*uint64(len(p.Common))
 }
 
-// Like returns Go code of a test that expects a call of the event. It contains the
-// properties that all sampled calls have, with their most frequent value or a sample.
+// Like returns Go code of a test that expects a call of the event. The code contains the properties
+// that all sampled calls have, each with its most frequent value or a sample.
 func (e *Event) Like() string {
 	root := map[string]any{}
 	for i := range e.Properties {
@@ -234,8 +234,8 @@ func quoteGo(text string) string {
 	return strconv.Quote(text)
 }
 
-// sample returns a value of the property, and whether one is known. An object contains the
-// fields that all such objects have. Arrays are omitted, because their length is unknown.
+// sample returns a value of the property, and reports whether a value is known. An object contains
+// the fields that all such objects have. Arrays are omitted, because their length is unknown.
 func (e *Event) sample(p *Property) (any, bool) {
 	switch {
 	case p.usual == "object":

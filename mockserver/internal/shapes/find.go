@@ -18,8 +18,8 @@ func (e *Event) Property(path string) *Property {
 	return nil
 }
 
-// Find returns the values of a property in a call of the event, at most maxFound. typ and
-// value, as JSON, restrict the values unless they are empty.
+// Find returns at most maxFound values of a property in a call of the event. If typ or value is not
+// empty, it returns only values of this type or with this JSON.
 func (e *Event) Find(c *tracking.Call, p *Property, typ, value string) (found []json.RawMessage) {
 	if k, ok := keyOf(c); !ok || k != (key{e.Source, e.Type, e.Name}) {
 		return nil
@@ -32,10 +32,10 @@ func (e *Event) Find(c *tracking.Call, p *Property, typ, value string) (found []
 	return found
 }
 
-// maxFound limits the values returned for a call.
+// maxFound is the maximum number of values that Find returns.
 const maxFound = 3
 
-// wanted restricts values. Empty fields match everything.
+// wanted selects values. An empty field matches every value.
 type wanted struct{ typ, value string }
 
 func (w wanted) matches(raw []byte) bool {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// FuzzShapes checks, for arbitrary properties, that counts are consistent, exports are valid
-// JSON, values of a sketch occur in the calls, and a restart changes nothing.
+// FuzzShapes uses arbitrary properties. It checks that counts are consistent, that exports are valid
+// JSON, that values in a sketch occur in the calls, and that a restart changes nothing.
 func FuzzShapes(f *testing.F) {
 	f.Add(`{"a":1,"b":[{"c":"x"},null],"a":"2"}`, `{"a":"\ud800","":{"":[]}}`, "E")
 	f.Add(`{"a.b":{"[]":1},"\u0000[]":[1]}`, `{"total":1e400,"t":"2026-11-23T12:00:00Z"}`, "order_completed")

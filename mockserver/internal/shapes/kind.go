@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A kind is the type of a value and, for strings, their format.
+// A kind is the type of a value, and the format if the value is a string.
 type kind uint8
 
 const (
@@ -27,8 +27,8 @@ const (
 	kinds
 )
 
-// kindNames are the type and format of each kind. All names but the format "number" are
-// from JSON Schema.
+// kindNames contains the type and format of each kind. All names except the format "number" are
+// defined by JSON Schema.
 var kindNames = [kinds]struct{ typ, format string }{
 	nullKind: {"null", ""}, booleanKind: {"boolean", ""}, integerKind: {"integer", ""}, numberKind: {"number", ""},
 	textKind: {"string", ""}, dateTimeKind: {"string", "date-time"}, dateKind: {"string", "date"}, uuidKind: {"string", "uuid"},
@@ -56,9 +56,9 @@ func kindOf(raw []byte) kind {
 	return integerKind
 }
 
-const maxFormatted = 300 // in bytes; formats of longer strings are not detected
+const maxFormatted = 300 // maximum length in bytes; formats of longer strings are not detected
 
-// formatOf returns the kind of a string without its quotes.
+// formatOf returns the kind of a string. s excludes the quotes.
 func formatOf(s []byte) kind {
 	if len(s) == 0 || len(s) > maxFormatted {
 		return textKind
@@ -112,7 +112,7 @@ func timeFormat(s []byte) kind {
 	return textKind
 }
 
-// isEmail reports whether s looks like an address: a name, one @, and a host with a dot.
+// isEmail reports whether s looks like an email address: a name, one @, and a host with a dot.
 func isEmail(s []byte) bool {
 	name, host, found := bytes.Cut(s, []byte("@"))
 	dot := bytes.LastIndexByte(host, '.')

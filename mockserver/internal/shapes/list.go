@@ -14,8 +14,8 @@ import (
 type Summary struct {
 	Since  time.Time `json:"since"`      // start of counting, possibly in a previous run
 	Others uint64    `json:"otherCalls"` // calls of events beyond the limit
-	// Kept reports whether the data is stored. In a cluster it is not: each collector
-	// counts the calls that it accepted since its start.
+	// Kept reports whether the data is stored. In a cluster it is not stored: each collector
+	// counts the calls that it has accepted since it started.
 	Kept bool `json:"kept"`
 	// Reading reports whether stored data is still being restored.
 	Reading bool `json:"reading"`
@@ -80,12 +80,12 @@ func (s *Shapes) event(k key) (Event, bool) {
 	defer s.mu.Unlock()
 	e := s.events[k]
 	if e == nil {
-		return Event{}, false // it was deleted in the meantime
+		return Event{}, false // the event was deleted in the meantime
 	}
 	return e.view(), true
 }
 
-// complete adds the anomalies.
+// complete adds the anomalies to an event.
 func (e *Event) complete(similar map[name][]name) {
 	e.findSimilar(similar)
 	e.findAnomalies(time.Now())
@@ -107,8 +107,8 @@ func (s *Shapes) names() []name {
 	return names
 }
 
-// findSimilar groups the names that differ only in case and separators, from all sources,
-// the most frequent first.
+// findSimilar groups the names of events from all sources. The names of a group differ only in case
+// and separators; the most frequent one is first.
 func findSimilar(names []name) map[name][]name {
 	similar := map[name][]name{}
 	for _, n := range names {
@@ -125,7 +125,7 @@ func findSimilar(names []name) map[name][]name {
 	return similar
 }
 
-// findSimilar adds an anomaly for the most frequent event with a similar name.
+// findSimilar adds an anomaly if an event with a similar name is more frequent.
 func (e *Event) findSimilar(similar map[name][]name) {
 	if e.Type != "track" {
 		return

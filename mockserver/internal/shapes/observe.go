@@ -36,7 +36,7 @@ func (s *Shapes) Observe(e event.Event) {
 	}
 }
 
-// add counts a call, and samples it if enough tokens are left.
+// add counts a call. It also samples the call if enough tokens are left.
 func (s *Shapes) add(e *sketch, c *tracking.Call, now time.Time) {
 	at := c.ReceivedAt.UnixMilli()
 	e.calls++
@@ -58,7 +58,7 @@ type sampler struct {
 	call *tracking.Call
 	at   int64
 
-	id     string // messageId of the call, once it is copied
+	id     string // copy of the messageId, or "" before it is needed
 	values int    // number of sampled values
 	whole  bool
 }
@@ -160,17 +160,17 @@ func (l *sampler) messageID() string {
 }
 
 const (
-	// tokensPerSecond is the refill rate, and maxTokens the capacity. A sample costs one
-	// token, and one more per tokenBytes of the call.
+	// tokensPerSecond is the rate at which tokens are added, up to maxTokens. A sample costs one
+	// token, and another one for each tokenBytes bytes of the call.
 	tokensPerSecond = 2000
 	maxTokens       = 8000
 	tokenBytes      = 2048
-	// The third quarter of the tokens is reserved for events with fewer than fewSamples
-	// samples in this second, the last quarter for events without any.
+	// The third quarter of the tokens is reserved for events with fewer than fewSamples samples
+	// in the current second. The last quarter is reserved for events without samples in it.
 	fewSamples = 8
 )
 
-// tokens limit the rate of samples.
+// tokens limits the rate of samples.
 type tokens struct {
 	spent float64
 	at    time.Time
@@ -181,8 +181,8 @@ func (t *tokens) refill(now time.Time) {
 	t.at = now
 }
 
-// take takes n tokens if enough are left. samples is the number of samples of the event in
-// this second.
+// take takes n tokens if enough are left. samples is the number of samples of the event in the
+// current second.
 func (t *tokens) take(n float64, samples int) bool {
 	most := float64(maxTokens)
 	switch {

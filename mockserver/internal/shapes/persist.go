@@ -95,7 +95,7 @@ func (s segments) Record(key string) (segment, bool) {
 	}
 	for place := range segmentEvents {
 		slot := int(number)*segmentEvents + place
-		s.mu.Lock() // for each sketch separately, to keep requests from waiting
+		s.mu.Lock() // locks for each sketch separately, so that requests wait only briefly
 		one.Since = s.since.UTC()
 		if slot < len(s.slots) && s.slots[slot] != nil {
 			e := s.slots[slot]

@@ -102,7 +102,7 @@ func TestCallsBeforeRestoreAreAdded(t *testing.T) {
 	})
 }
 
-// A slowStore delays Keys, or fails.
+// A slowStore delays or fails Keys.
 type slowStore struct {
 	state.Store
 	wait atomic.Int64
@@ -237,7 +237,7 @@ func TestOnlyChangedRecordsAreSaved(t *testing.T) {
 
 // TestDeletionDuringSave deletes an event before, during and after a save.
 func TestDeletionDuringSave(t *testing.T) {
-	var b strings.Builder // many properties, to slow down copying
+	var b strings.Builder // has many properties, so that copying is slow
 	for i := range 100 {
 		fmt.Fprintf(&b, `"p%d":"%d",`, i, i)
 	}
@@ -297,7 +297,7 @@ func TestClearBeforeRestore(t *testing.T) {
 	})
 }
 
-// TestDeletionBeforeRestore deletes one event that has new calls, and one that has none.
+// TestDeletionBeforeRestore deletes an event that has new calls and an event without new calls.
 func TestDeletionBeforeRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: state.NewMemory()}
@@ -335,7 +335,7 @@ func TestClearTwice(t *testing.T) {
 			track(t, s, fmt.Sprint("Event ", i), `{}`)
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait() // for the save
+		synctest.Wait() // until the data is saved
 		s.Clear()
 		track(t, s, "Between", `{}`)
 		s.Clear()
@@ -370,7 +370,8 @@ func TestPersonalValuesAreNotStored(t *testing.T) {
 	})
 }
 
-// TestViolationMessagesAreNotStored: a message may contain the value.
+// TestViolationMessagesAreNotStored checks that messages are not stored, because they may contain
+// values.
 func TestViolationMessagesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

@@ -71,20 +71,20 @@ type valueRecord struct {
 	Count uint64 `json:"c"`
 }
 
-// record returns the stored form of a sketch.
+// record returns the record of a sketch.
 func (s *sketch) record() sketchRecord {
 	r := sketchRecord{
 		Slot: s.slot, Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled, FirstAt: s.firstAt, LastAt: s.lastAt,
 		Others: s.others, Cut: s.cut, Violating: s.violating, Members: s.root.records(),
 	}
 	for _, v := range s.violations {
-		v.Message = "" // it may contain a value
+		v.Message = "" // the message may contain a value
 		r.Violations = append(r.Violations, violationRecord{v.Violation, v.calls, v.lastAt, v.call})
 	}
 	return r
 }
 
-// records returns the stored form of an object's fields, sorted by name.
+// records returns the records of an object's fields, sorted by name.
 func (n *node) records() []nodeRecord {
 	var all []nodeRecord
 	for _, name := range slices.Sorted(maps.Keys(n.members)) {
@@ -142,7 +142,7 @@ func (s *sketch) mergeViolation(from violationRecord) {
 	}
 }
 
-// shift renumbers the samples after earlier ones.
+// shift renumbers samples so that they follow earlier samples.
 func (n *node) shift(samples uint64) {
 	if n.calls > 0 {
 		n.firstSample += samples
@@ -198,7 +198,7 @@ func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 func (s *sketch) mergeKind(n *node, from kindRecord) {
 	k := slices.IndexFunc(kindNames[:], func(name struct{ typ, format string }) bool { return name.typ == from.Type && name.format == from.Form })
 	if k < 0 {
-		return // of another version
+		return // a record of another version
 	}
 	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == kind(k) })
 	if i >= 0 {

@@ -15,7 +15,7 @@ type Shapes struct {
 
 	mu         sync.Mutex // guards the fields below
 	persistent bool       // Start was called
-	loaded     bool       // the stored sketches were restored
+	loaded     bool       // the stored sketches have been restored
 	events     map[key]*sketch
 	ofSource   map[string]int
 	slots      []*sketch // sketches by slot; nil for free slots
@@ -41,7 +41,7 @@ func (s *Shapes) Clear() {
 	s.clear()
 }
 
-// allEvents stands for all IDs in MarkDeleted.
+// allEvents is the ID that MarkDeleted uses for all events.
 const allEvents = ""
 
 func (s *Shapes) clear() {
@@ -52,8 +52,8 @@ func (s *Shapes) clear() {
 	s.bytes, s.others, s.since, s.swept, s.tokens = 0, 0, time.Now(), time.Time{}, tokens{}
 }
 
-// Delete deletes an event, which starts again with its next call. It reports whether the
-// event exists, or may exist in data that is still being restored.
+// Delete deletes the data of an event. The next call of the event starts new data. Delete reports
+// whether the event exists, or may exist in data that is still being restored.
 func (s *Shapes) Delete(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,11 +83,11 @@ func (s *Shapes) remove(e *sketch) {
 // segmentEvents is the number of events in a stored record.
 const segmentEvents = 8
 
-// rewrite schedules the segment of a slot to be saved.
+// rewrite schedules saving of the segment that contains a slot.
 func (s *Shapes) rewrite(slot int) { s.persister.MarkChanged(strconv.Itoa(slot / segmentEvents)) }
 
-// sketchOf returns the sketch of an event, and creates it if it is missing. It returns nil
-// if the limits are reached.
+// sketchOf returns the sketch of an event, and creates it if necessary. It returns nil if the limits
+// are reached.
 func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 	if e := s.events[k]; e != nil {
 		return e
@@ -97,7 +97,7 @@ func (s *Shapes) sketchOf(k key, now time.Time) *sketch {
 	}
 	if s.ofSource[k.source] >= maxOfSource {
 		s.sweep(now, func(e *sketch) bool { return e.source == k.source })
-		return nil // the next call of the event may find room
+		return nil // a later call of the event may find room
 	}
 	e := s.newSketch(k)
 	if e == nil {
@@ -136,11 +136,11 @@ func (s *Shapes) assignSlot(e *sketch) {
 const (
 	// staleAfter is the time without calls after which an event may be evicted.
 	staleAfter = 24 * time.Hour
-	// sweepEvery is the minimum time between evictions.
+	// sweepEvery is the minimum interval between evictions.
 	sweepEvery = time.Minute
 )
 
-// sweep evicts the stalest of the events selected by of.
+// sweep evicts the event with the oldest last call, among stale events that of selects.
 func (s *Shapes) sweep(now time.Time, of func(*sketch) bool) {
 	if now.Sub(s.swept) < sweepEvery {
 		return

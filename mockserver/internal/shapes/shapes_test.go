@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// now is the default receivedAt of the tests' calls.
+// now is the default receivedAt of the calls in tests.
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // call parses a call of a source.
@@ -154,7 +154,7 @@ func TestAnomalies(t *testing.T) {
 		{"too few calls", slices.Concat(times(19, `{"a":1}`), times(19, `{"a":1,"tax":1}`)), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // with its clock, the calls are new
+			synctest.Test(t, func(t *testing.T) { // according to the clock in the bubble, the calls are new
 				s := shapes.New()
 				for i, p := range c.properties {
 					observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"E","messageId":"m%d","userId":"u","receivedAt":%q,"properties":%s}`, i, time.Now().UTC().Format(time.RFC3339), p)))
@@ -370,7 +370,7 @@ func TestLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // with the real time, the calls are old
+			synctest.Test(t, func(t *testing.T) { // according to the clock outside the bubble, the calls are old
 				s := shapes.New()
 				c.send(s)
 				c.check(t, s)
@@ -402,8 +402,8 @@ func TestStaleEventIsEvicted(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBounded sends calls that take much memory compared with their accounted size,
-// for more events and properties than the limits allow.
+// TestMemoryIsBounded sends calls that need more memory than the accounted size suggests, for more
+// events and properties than the limits allow.
 func TestMemoryIsBounded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs additional memory")
@@ -432,7 +432,7 @@ func TestMemoryIsBounded(t *testing.T) {
 					for n := range 200 {
 						observe(s, call(t, "web", fmt.Sprintf(`{"type":"track","event":"Event %d","messageId":"0190b6c3-6c6e-7000-8000-%012d","properties":%s}`, e, n, c.properties(e, n))))
 					}
-					time.Sleep(time.Second) // refill the tokens
+					time.Sleep(time.Second) // refills the tokens
 				}
 				used := heap() - before
 				t.Logf("%.1f MB", float64(used)/1e6)
@@ -485,13 +485,13 @@ func testMemoryOfAMillionCalls(t *testing.T) {
 			}
 			b.WriteString("}}")
 			c := call(t, "web", b.String())
-			batch := make([]tracking.Call, 100) // 20 × 500 × 100 is a million
+			batch := make([]tracking.Call, 100) // 20 × 500 × 100 calls are a million
 			for i := range batch {
 				batch[i] = c
 			}
 			observe(s, batch...)
 		}
-		time.Sleep(2 * time.Second) // refill the tokens
+		time.Sleep(2 * time.Second) // refills the tokens
 	}
 	calls, sampled, known := uint64(0), uint64(0), 0
 	for _, e := range s.Events() {

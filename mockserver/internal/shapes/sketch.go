@@ -11,20 +11,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Limits.
+// Limits of the collected data.
 const (
 	maxEvents        = 2000
-	maxOfSource      = 1000     // events of one source, to leave room for others
-	maxBytes         = 14 << 20 // of all sketches, as accounted
-	maxEventBytes    = 88 << 10 // of one sketch
+	maxOfSource      = 1000     // events of one source, so that other sources have room
+	maxBytes         = 14 << 20 // accounted bytes of all sketches
+	maxEventBytes    = 88 << 10 // accounted bytes of one sketch
 	maxName          = 200      // bytes of an event's name
 	maxKey           = 100      // bytes of a property's name
 	maxMembers       = 200      // properties of one object
 	maxDepth         = 5        // nesting of objects and arrays
 	maxItems         = 20       // sampled elements of an array
 	maxSampledValues = 500      // sampled values of a call
-	maxValues        = 12       // distinct values of a property; if there are more, only samples are kept
-	maxSamples       = 3        // samples of such a property
+	maxValues        = 12       // distinct values of a property; beyond it, only samples are retained
+	maxSamples       = 3        // samples of a property with more values
 	maxValue         = 48       // bytes of a value
 	maxCallID        = 100      // bytes of a messageId
 	maxViolations    = 20       // distinct violations of an event
@@ -39,10 +39,10 @@ const (
 	violationBytes = 300
 )
 
-// A key identifies an event. For identify and group calls the name is empty.
+// A key identifies an event. The name is empty for identify and group calls.
 type key struct{ source, typ, name string }
 
-// keyOf returns the event of a call; ok is false for other types of calls.
+// keyOf returns the event of a call. ok is false for calls of other types.
 func keyOf(c *tracking.Call) (key, bool) {
 	switch c.Type {
 	case "track":
@@ -59,31 +59,31 @@ func keyOf(c *tracking.Call) (key, bool) {
 type sketch struct {
 	key
 
-	calls           uint64 // all calls
-	sampled         uint64 // sampled calls
+	calls           uint64 // number of calls
+	sampled         uint64 // number of sampled calls
 	firstAt, lastAt int64  // Unix milliseconds
-	root            node   // its fields are the properties
-	others          uint64 // values of properties beyond the limits
-	cut             uint64 // calls too large to be sampled completely
-	violating       uint64 // calls that violate the plan
+	root            node   // the fields of the root are the properties
+	others          uint64 // number of values of properties beyond the limits
+	cut             uint64 // number of calls that were too large to be sampled completely
+	violating       uint64 // number of calls that violate the plan
 	violations      []violation
 
 	bytes           int
-	total           *int  // bytes of all sketches
-	slot            int   // in Shapes.slots; negative if not assigned yet
-	changed         bool  // since it was saved
+	total           *int  // accounted bytes of all sketches
+	slot            int   // index in Shapes.slots; negative before it is assigned
+	changed         bool  // whether the sketch has changed since it was saved
 	second          int64 // second of the last sample
 	samplesInSecond int   // samples in that second
 }
 
 // A node contains the data of a property, or of the elements of an array.
 type node struct {
-	calls                   uint64 // sampled calls that have it
-	firstSample, lastSample uint64 // numbers of samples
+	calls                   uint64 // number of sampled calls with the property
+	firstSample, lastSample uint64 // numbers of the first and last sample with the property
 	firstAt, lastAt         int64  // Unix milliseconds
 	kinds                   []kindCount
 	values                  []valueCount
-	truncated               bool // there are more values; values contains samples
+	truncated               bool // there were too many values; values contains samples
 	members                 map[string]*node
 	items                   *node
 }
@@ -93,26 +93,26 @@ type kindCount struct {
 	kind   kind
 	count  uint64
 	lastAt int64  // Unix milliseconds
-	call   string // messageId of the newest call with it, for unusual kinds
+	call   string // messageId of the newest call with this kind, if the kind is unusual
 }
 
-// A valueCount counts a value, as JSON. The count is 0 if the value is truncated.
+// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value.
 type valueCount struct {
 	json  string
 	count uint64
 }
 
-// A violation counts calls that violate the plan in the same way. The message is from the
-// first of them.
+// A violation counts calls that violate the plan in the same way. Its message is that of the first
+// such call.
 type violation struct {
 	tracking.Violation
 	calls  uint64
 	lastAt int64
-	call   string // messageId of the newest
+	call   string // messageId of the newest call
 }
 
-// take reserves n bytes for the sketch, and reports whether its limit and the limit of all
-// sketches allow it.
+// take reserves n bytes for the sketch. It returns false if the limit of the sketch or of all
+// sketches does not allow it.
 func (s *sketch) take(n int) bool {
 	if *s.total+n > maxBytes || s.bytes+n > maxEventBytes {
 		return false
@@ -130,7 +130,7 @@ func (s *sketch) give(n int) {
 
 // count counts a value of a kind.
 func (n *node) count(s *sketch, k kind, at int64, call func() string) {
-	if len(n.kinds) > 0 && n.kinds[0].kind == k { // most values
+	if len(n.kinds) > 0 && n.kinds[0].kind == k { // true for most values
 		n.kinds[0].count++
 		n.kinds[0].lastAt = at
 		return
@@ -153,7 +153,7 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 		}
 	}
 	c.lastAt = at
-	if i > 0 && c.count > n.kinds[0].count { // the most frequent kind comes first
+	if i > 0 && c.count > n.kinds[0].count { // keeps the most frequent kind first
 		n.kinds[0], n.kinds[i] = n.kinds[i], n.kinds[0]
 	}
 }
@@ -169,7 +169,7 @@ func (n *node) addValue(s *sketch, raw []byte) {
 		}
 	}
 	if n.truncated && (n.calls%256 != 0 || len(n.values) == 0) {
-		return // sometimes a new sample replaces an old one
+		return // a new sample occasionally replaces an old one
 	}
 	value, whole := canonical(raw)
 	if value == "" {
@@ -199,7 +199,7 @@ func (n *node) addValue(s *sketch, raw []byte) {
 	n.values = append(slices.Grow(n.values, 1), v)
 }
 
-// truncateValues turns the values into samples.
+// truncateValues replaces the counted values with samples.
 func (n *node) truncateValues(s *sketch) {
 	n.truncated = true
 	keep := min(len(n.values), maxSamples)
@@ -209,8 +209,8 @@ func (n *node) truncateValues(s *sketch) {
 	n.values = slices.Clone(n.values[:keep])
 }
 
-// canonical returns a value in a uniform encoding. whole is false if the value is truncated.
-// For invalid UTF-8, the value is empty.
+// canonical returns a value in a uniform encoding. whole is false if the value was truncated. The
+// result is empty for invalid UTF-8.
 func canonical(raw []byte) (value string, whole bool) {
 	if !utf8.Valid(raw) {
 		return "", false
@@ -267,7 +267,7 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 			i = len(s.violations) - 1
 		}
 		v := &s.violations[i]
-		if v.Message == "" && s.take(len(found.Message)) { // messages are not stored
+		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
 			v.Message = strings.Clone(found.Message)
 		}
 		v.calls++
@@ -275,7 +275,7 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 	}
 }
 
-// callID returns a copy of the messageId, or "" if it is too long.
+// callID returns a copy of the messageId, or "" if the messageId is too long.
 func callID(c *tracking.Call) string {
 	if len(c.ID) > maxCallID {
 		return ""
@@ -283,7 +283,7 @@ func callID(c *tracking.Call) string {
 	return strings.Clone(c.ID)
 }
 
-// seen updates the first and last time.
+// seen extends the time range from first to last to include at.
 func seen(first, last *int64, at int64) {
 	if *first == 0 || at < *first {
 		*first = at

@@ -13,19 +13,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An Event describes the calls of an event, which is identified by source, type and name.
+// An Event describes the calls of an event. It is identified by source, type and name.
 type Event struct {
 	ID         string      `json:"id"` // digest of the next three fields
 	Source     string      `json:"source"`
 	Type       string      `json:"type"`
-	Name       string      `json:"event"` // of an event, page or screen; empty for identify and group
+	Name       string      `json:"event"` // name of the event, page or screen; empty for identify and group calls
 	Calls      uint64      `json:"calls"`
 	Sampled    uint64      `json:"lookedAt"` // sampled calls; the counts of properties and values refer to them
 	FirstSeen  time.Time   `json:"firstSeen"`
 	LastSeen   time.Time   `json:"lastSeen"`
 	Violating  uint64      `json:"violating"` // calls that violate the tracking plan
 	Anomalies  []Anomaly   `json:"oddities"`
-	Properties []Property  `json:"properties"` // or traits, in depth-first order
+	Properties []Property  `json:"properties"` // properties or traits, in depth-first order
 	Violations []Violation `json:"violations"`
 	Others     uint64      `json:"others"` // values of properties beyond the limits
 	Cut        uint64      `json:"cut"`    // calls too large to be sampled completely
@@ -37,57 +37,57 @@ func (e *Event) Traits() bool { return fields.Describing(e.Type) == fields.Trait
 // A Property describes a property of an event.
 type Property struct {
 	Path       string    `json:"path"`  // for example items[].price
-	Calls      uint64    `json:"calls"` // sampled calls that have it
-	Share      float64   `json:"share"` // of the sampled calls, 0 to 1
+	Calls      uint64    `json:"calls"` // number of sampled calls with the property
+	Share      float64   `json:"share"` // Calls divided by the number of sampled calls of the event
 	FirstSeen  time.Time `json:"firstSeen"`
 	LastSeen   time.Time `json:"lastSeen"`
-	Values     uint64    `json:"values"` // sampled values of all types; a call may have several, in arrays
+	Values     uint64    `json:"values"` // number of sampled values; a call has several if the property is in an array
 	Types      []Type    `json:"types"`  // most frequent first
 	Common     []Value   `json:"commonValues,omitempty"`
 	Samples    []Value   `json:"samples,omitempty"`    // examples, if there are too many distinct values
-	OtherCount uint64    `json:"otherCount,omitempty"` // values that are not in Common
+	OtherCount uint64    `json:"otherCount,omitempty"` // number of values that are not in Common
 
 	Depth   int    `json:"-"` // nesting depth, from 0
-	Sampled uint64 `json:"-"` // sampled calls of the event
+	Sampled uint64 `json:"-"` // number of sampled calls of the event
 
-	steps   []string // field names, and element for arrays
+	steps   []string // path as a list of field names; the constant element stands for array elements
 	usual   string   // name of the most frequent type
-	missing uint64   // sampled calls after its last occurrence
-	before  uint64   // sampled calls before its first occurrence
+	missing uint64   // number of sampled calls after the property's last occurrence
+	before  uint64   // number of sampled calls before the property's first occurrence
 }
 
 // A Type counts the values of a JSON type.
 type Type struct {
-	Name     string    `json:"name"` // in JSON Schema
+	Name     string    `json:"name"` // type name in JSON Schema
 	Count    uint64    `json:"count"`
-	Share    float64   `json:"share"` // of the property's values, 0 to 1
+	Share    float64   `json:"share"` // share of the property's values, 0 to 1
 	LastSeen time.Time `json:"lastSeen"`
-	Call     string    `json:"messageId,omitempty"` // newest known call with it; only for unusual types
+	Call     string    `json:"messageId,omitempty"` // messageId of the newest known call with this type; only for unusual types
 	Formats  []Format  `json:"forms,omitempty"`
 }
 
 // A Format counts the strings with a format.
 type Format struct {
-	Name  string  `json:"name"` // in JSON Schema, or "number"
+	Name  string  `json:"name"` // format name in JSON Schema, or "number"
 	Count uint64  `json:"count"`
-	Share float64 `json:"share"` // of the strings, 0 to 1
+	Share float64 `json:"share"` // share of the strings, 0 to 1
 }
 
-// A Value is a value of a property. The count of a sample is 0.
+// A Value is a value of a property. Count is 0 for a sample.
 type Value struct {
 	JSON  json.RawMessage `json:"value"` // strings are truncated to 48 bytes
 	Count uint64          `json:"count,omitempty"`
 }
 
-// An Anomaly is a likely mistake in the calls of an event, such as a property that is
-// usually a number and sometimes a string.
+// An Anomaly is a likely mistake in the calls of an event. For example, a property is usually a
+// number and sometimes a string.
 type Anomaly struct {
 	Kind  AnomalyKind `json:"kind"`
-	Path  string      `json:"path,omitempty"` // of the property; empty if it is about the event's name
+	Path  string      `json:"path,omitempty"` // path of the property; empty if the anomaly is in the event's name
 	Text  string      `json:"text"`           // a sentence without the final period
-	Type  string      `json:"type,omitempty"` // the unusual type
+	Type  string      `json:"type,omitempty"` // unusual type
 	Value string      `json:"value,omitempty"`
-	Other string      `json:"other,omitempty"` // the similar property, or the ID of the similar event
+	Other string      `json:"other,omitempty"` // similar property, or ID of the similar event
 }
 
 // An AnomalyKind is a kind of anomaly.
@@ -108,17 +108,17 @@ type Violation struct {
 	tracking.Violation
 	Calls    uint64    `json:"calls"`
 	LastSeen time.Time `json:"lastSeen"`
-	Call     string    `json:"messageId,omitempty"` // of the newest
+	Call     string    `json:"messageId,omitempty"` // messageId of the newest call
 }
 
-// id returns the ID of an event, which is the same after a restart.
+// id returns the ID of an event, which does not change after a restart.
 func (k key) id() string { return text.Digest(k.source, k.typ, k.name) }
 
 func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func share(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 
-// view returns a copy of a sketch, without anomalies.
+// view returns a description of a sketch, without anomalies.
 func (s *sketch) view() Event {
 	e := Event{
 		ID: s.id(), Source: s.source, Type: s.typ, Name: s.name, Calls: s.calls, Sampled: s.sampled,
@@ -152,8 +152,8 @@ func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
 	}
 }
 
-// element is the path step from an array to its elements. It is not valid UTF-8, and
-// therefore not a field name.
+// element is the step from an array to its elements in a path. It is not valid UTF-8, so it differs
+// from all field names.
 const element = "\xff"
 
 func (e *Event) addNode(n *node, steps []string, path string, depth int) {
@@ -210,7 +210,7 @@ func (n *node) view(steps []string, path string, depth int, sampled uint64) Prop
 	return p
 }
 
-// types combines the kinds of each type.
+// types returns the counts by type, each with its formats.
 func (n *node) types(values uint64) []Type {
 	var types []Type
 	for _, c := range n.kinds {

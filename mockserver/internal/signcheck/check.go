@@ -14,19 +14,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxStamps limits the examined attempts.
+// maxStamps is the maximum number of attempts that are examined.
 const maxStamps = 4
 
-// An Answer explains a signature.
+// An Answer is the result of Check.
 type Answer struct {
-	Found    bool      // an explanation was found
-	Header   string    // the header with the expected signature
+	Found    bool      // whether Check found an explanation
+	Header   string    // header that should contain the signature
 	OfPasted bool      // the signature covers the pasted body
-	Mistakes []Mistake // empty for a valid signature
-	Tried    []string  // tried variants, if none matched
+	Mistakes []Mistake // the receiver's mistakes; empty for a valid signature
+	Tried    []string  // variants that Check tried, if none matched
 }
 
-// Check returns the explanation of a signature with the fewest mistakes.
+// Check returns the explanation of the signature that needs the fewest mistakes.
 func Check(q Question) Answer {
 	q.Sent = q.Sent[:min(len(q.Sent), maxStamps)]
 	var best *way
@@ -70,7 +70,7 @@ func schemesOf(q *Question) []scheme {
 	return []scheme{serviceScheme}
 }
 
-// hashes are the tried hash functions.
+// hashes contains the hash functions to try.
 var hashes = []struct {
 	name string
 	new  func() hash.Hash
@@ -85,7 +85,7 @@ type way struct {
 	mistakes []*Mistake
 }
 
-// search returns an explanation with fewer mistakes than best, or best.
+// search returns an explanation with fewer mistakes than best. If there is none, it returns best.
 func (s scheme) search(q *Question, best *way) *way {
 	keys, contents := keysOf(q, s.name), contentsOf(q, s.name)
 	try := func(mac func(content []byte) []byte, sum, content []byte, mistakes ...[]*Mistake) {
@@ -139,7 +139,7 @@ func (s scheme) search(q *Question, best *way) *way {
 	return best
 }
 
-// plainForms are hashes without HMAC.
+// plainForms contains hash functions without HMAC.
 var plainForms = []struct {
 	over string
 	join func(secret string, content []byte) []byte
@@ -151,7 +151,7 @@ var plainForms = []struct {
 	{"the content without the secret", func(_ string, content []byte) []byte { return content }},
 }
 
-// tryPrivate tries private keys, whose signatures are deterministic.
+// tryPrivate tries private keys. Their signatures are deterministic, so they can be compared.
 func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(mac func([]byte) []byte, sum, content []byte, mistakes ...[]*Mistake)) {
 	for n, secret := range []string{q.Secret, q.Previous} {
 		if len(secret) < len(asymmetricPrefix) || secret[:len(asymmetricPrefix)] != asymmetricPrefix {
@@ -186,7 +186,7 @@ func signPrivate(secret string, content []byte) []byte {
 	return nil
 }
 
-// tried describes the tried variants.
+// tried describes the variants that Check tried.
 func tried(q *Question) []string {
 	all := []string{
 		"HMAC and plain hashes with SHA-1, SHA-256, SHA-384, SHA-512 and MD5, in hex (upper and lower case) and base64",

@@ -47,9 +47,9 @@ func sha1Hex(key, content string) string { return inHex(mac(sha1.New, key, conte
 func TestCheckOfXSignature(t *testing.T) {
 	for name, c := range map[string]struct {
 		given  string
-		secret string // defaults to secret
+		secret string // secret of the receiver; the default is that of the destination
 		pasted string
-		want   []string // a part of each mistake
+		want   []string // a substring of each expected mistake
 	}{
 		"right":                     {given: sha1Hex(secret, body)},
 		"right, a line of a header": {given: "X-Signature: " + sha1Hex(secret, body)},
@@ -224,7 +224,7 @@ func TestCheckReturnsTriedVariants(t *testing.T) {
 	assert.Empty(t, a.Tried, "there is no body to try anything with")
 }
 
-// FuzzCheck: anything can be pasted.
+// FuzzCheck checks arbitrary input, because users can paste anything.
 func FuzzCheck(f *testing.F) {
 	f.Add(sha1Hex(secret, body), secret, body, body)
 	f.Add("v1,"+inBase64(mac(sha256.New, secret, "m1.1."+body)), "whsec_a2V5", body, "")

@@ -6,13 +6,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A content is a signed byte string with the mistakes that lead to it.
+// A content is a byte string that the receiver may have signed, with the mistakes that lead to it.
 type content struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// contentsOf returns possible signed contents, the correct one first.
+// contentsOf returns the byte strings that the receiver may have signed. The correct one is first.
 func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	bodies := bodiesOf(q)
 	if s != webhook.SignatureStandard {
@@ -44,7 +44,7 @@ func contentsOf(q *Question, s webhook.Signature) (all []content) {
 	return all
 }
 
-// unstamped returns contents with a wrong or incomplete prefix.
+// unstamped returns contents in which the prefix is wrong or incomplete.
 func unstamped(at Stamp, b content, older []*Mistake) (all []content) {
 	for _, way := range []struct{ before, says string }{
 		{at.Timestamp + ".", "Your receiver signs the timestamp and the body, without the ID"},
@@ -63,10 +63,11 @@ func stamped(before string, body []byte) []byte {
 	return append(append(make([]byte, 0, len(before)+len(body)), before...), body...)
 }
 
-// smallBody limits bodies that are also tried re-encoded, in bytes.
+// smallBody is the maximum size in bytes of a body that is also tried in other JSON encodings.
 const smallBody = 64 << 10
 
-// bodiesOf returns possible bodies. The first is the signed body, or the pasted body.
+// bodiesOf returns the bodies that the receiver may have signed. The first one is the body that the
+// collector signed or, if it is unknown, the pasted body.
 func bodiesOf(q *Question) (all []content) {
 	add := func(body []byte, says string) {
 		for _, known := range all {
@@ -109,7 +110,7 @@ func bodiesOf(q *Question) (all []content) {
 	return all
 }
 
-// addWritten adds the body as re-encoded by common JSON libraries.
+// addWritten adds the body in the encodings of common JSON libraries.
 func addWritten(body []byte, add func(body []byte, says string)) {
 	if len(body) > smallBody {
 		return

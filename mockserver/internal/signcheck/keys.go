@@ -11,13 +11,13 @@ import (
 // Prefixes of Standard Webhooks secrets.
 const symmetricPrefix, asymmetricPrefix = "whsec_", "whsk_"
 
-// A key is a possible key with the mistakes that lead to it.
+// A key is a key that the receiver may have used, with the mistakes that lead to it.
 type key struct {
 	bytes []byte
 	wrong []*Mistake
 }
 
-// keysOf returns possible keys for a scheme, the correct one first.
+// keysOf returns the keys that the receiver may have used. The correct one is first.
 func keysOf(q *Question, s webhook.Signature) (all []key) {
 	for _, secret := range []struct {
 		text  string
@@ -40,7 +40,7 @@ func keysOf(q *Question, s webhook.Signature) (all []key) {
 			all = append(all, key{k.bytes, append(secret.wrong[:len(secret.wrong):len(secret.wrong)], k.wrong...)})
 		}
 	}
-	// Values of an unset environment variable.
+	// If an environment variable is not set, the secret has one of these values.
 	for _, unset := range []string{"", "undefined", "None", "null"} {
 		says := "Your receiver's secret is empty: its environment variable is not set."
 		if unset != "" {
@@ -58,7 +58,7 @@ func with(wrong []*Mistake, more *Mistake) []*Mistake {
 	return append(wrong[:len(wrong):len(wrong)], more)
 }
 
-// rightKey returns the key of a Standard Webhooks secret.
+// rightKey returns the correct key of a Standard Webhooks secret.
 func rightKey(secret string) []byte {
 	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
 		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
@@ -73,7 +73,7 @@ type textForm struct {
 	wrong *Mistake
 }
 
-// textForms returns the secret with common copy and file errors.
+// textForms returns variants of the secret that are caused by common errors in copying and files.
 func textForms(secret string) []textForm {
 	forms := []textForm{{text: secret}}
 	for _, f := range []struct{ text, has string }{
@@ -93,7 +93,7 @@ func textForms(secret string) []textForm {
 	return forms
 }
 
-// decodedForms returns keys from wrongly decoding, or not decoding, the secret.
+// decodedForms returns keys that result from decoding the secret wrongly, or not at all.
 func decodedForms(secret string, s webhook.Signature) (all []key) {
 	add := func(k []byte, says string, lines []Line) {
 		all = append(all, key{k, []*Mistake{{says, lines}}})

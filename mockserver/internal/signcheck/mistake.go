@@ -4,14 +4,14 @@ import "fmt"
 
 // A Mistake is a mistake of a receiver.
 type Mistake struct {
-	Text string // the mistake and the correct behavior
+	Text string // the mistake, and the correct behavior
 	Mend []Line // code that fixes it; empty if the code is correct
 }
 
 // A Line is a line of code.
 type Line struct{ Language, Code string }
 
-// mend returns lines for the three supported languages.
+// mend returns the fix in the three supported languages.
 func mend(golang, node, python string) []Line {
 	return []Line{{"Go", golang}, {"Node", node}, {"Python", python}}
 }
@@ -38,7 +38,7 @@ func noHMAC(name, over string, right hashing) *Mistake {
 	return &Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s. %s with the secret as the key.", name, over, right.words), mend(right.golang, right.node, right.python)}
 }
 
-// Code for common fixes.
+// Code that fixes common mistakes.
 var (
 	hexLines     = mend(`hex.EncodeToString(mac.Sum(nil))`, `.digest('hex')`, `.hexdigest()`)
 	b64Lines     = mend(`base64.StdEncoding.EncodeToString(mac.Sum(nil))`, `.digest('base64')`, `base64.b64encode(mac.digest()).decode()`)

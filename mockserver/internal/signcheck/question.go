@@ -2,14 +2,14 @@ package signcheck
 
 import "github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 
-// A Question contains a signature and the known data about the delivery.
+// A Question contains a signature and all known data about its delivery.
 type Question struct {
-	Given    string            // the signature
+	Given    string            // signature that the receiver computed
 	Secret   string            // the secret of the destination
 	Previous string            // the previous secret, or empty
 	Scheme   webhook.Signature // empty means webhook.SignatureService
-	Body     []byte            // the signed body; nil if unknown
-	Pasted   []byte            // the receiver's body; nil if unknown
+	Body     []byte            // body that the collector signed; nil if unknown
+	Pasted   []byte            // body that the receiver signed; nil if unknown
 	Sent     []Stamp           // Standard Webhooks attempts, newest first
 }
 

@@ -8,20 +8,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A reading is a possible digest with the mistakes in its encoding.
+// A reading is a digest that the signature may contain, with the mistakes in its encoding.
 type reading struct {
 	sum   []byte
 	wrong []*Mistake
 }
 
-// maxReadings limits the signatures in a webhook-signature header.
+// maxReadings is the maximum number of signatures that are read from a webhook-signature header.
 const maxReadings = 4
 
-// readingsOf returns the possible digests of a signature string.
+// readingsOf returns the digests that a signature string may contain.
 func readingsOf(given string, s webhook.Signature) (all []reading) {
 	given = strings.Trim(strings.TrimSpace(given), `"'`)
 	if name, value, ok := strings.Cut(given, ":"); ok && (strings.EqualFold(name, webhook.SignatureHeader) || strings.EqualFold(name, webhook.StandardSignatureHeader)) {
-		given = strings.TrimSpace(value) // a complete header line
+		given = strings.TrimSpace(value) // given is a complete header line
 	}
 	if s == webhook.SignatureStandard {
 		for _, text := range strings.Fields(given)[:min(len(strings.Fields(given)), maxReadings)] {
@@ -71,7 +71,8 @@ func standardReadings(text string) []reading {
 	return []reading{{sum: sum}}
 }
 
-// decodeBase64 decodes any base64 variant and returns its name, or "" for the standard one.
+// decodeBase64 decodes base64 in any variant. form is the name of the variant, or "" for the standard
+// one.
 func decodeBase64(text string) (sum []byte, form string, ok bool) {
 	for _, f := range []struct {
 		of   *base64.Encoding

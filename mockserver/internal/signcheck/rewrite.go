@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A style is an encoding style of JSON.
+// A style is a way of encoding JSON.
 type style struct {
-	spaces bool // after colons and commas
+	spaces bool // write spaces after colons and commas
 	ascii  bool // escape non-ASCII characters
 	slash  bool // escape slashes
 }
 
-// rewrite converts canonical JSON to another style.
+// rewrite encodes canonical JSON in another style.
 func rewrite(doc []byte, s style) []byte {
 	out := make([]byte, 0, len(doc)+len(doc)/4)
 	inside := false
@@ -59,7 +59,7 @@ func appendUnit(out []byte, unit rune) []byte {
 	return append(out, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
 }
 
-// marshal re-encodes JSON like encoding/json, with sorted keys.
+// marshal encodes JSON like encoding/json, with sorted keys.
 func marshal(doc []byte, escapeHTML bool) []byte {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	var v any
@@ -87,6 +87,6 @@ func quote(text []byte) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(string(text)) // strings always encode
+	_ = e.Encode(string(text)) // cannot fail for a string
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -16,7 +16,7 @@ type versioned interface{ format() int }
 
 // Header is embedded in each type of record.
 type Header struct {
-	Version int `json:"version"` // of the record's format
+	Version int `json:"version"` // version of the record's format
 }
 
 func (h Header) format() int { return h.Version }

@@ -16,8 +16,8 @@ func NewMemory() Store {
 type memoryState struct {
 	mu       sync.Mutex // guards the fields below
 	values   map[string]stateValue
-	revision uint64                     // the last one assigned
-	watchers map[string][]chan struct{} // by key; each is closed when its context ends
+	revision uint64                     // last assigned revision
+	watchers map[string][]chan struct{} // channels by key; each is closed when its context is done
 }
 
 type stateValue struct {

@@ -15,49 +15,49 @@ var (
 	// ErrNotFound reports that a key does not exist.
 	ErrNotFound = errors.New("mockserver: the key does not exist")
 
-	// ErrConflict reports that the value to replace has changed.
+	// ErrConflict reports that a value was changed by another writer and was not replaced.
 	ErrConflict = errors.New("mockserver: the value was changed in the meantime")
 )
 
 // MaxValue is the maximum size of a value in bytes.
 const MaxValue = 768 << 10
 
-// A Store contains the collector's persistent state other than calls. It must be as durable
-// as the [journal.Journal] next to it, and shared by the same collectors: a store that
-// outlives the calls created from its state would lose them, and a store that does not would
-// create them again. The suite in mockserver/internal/journal/journaltest tests both.
+// A Store contains the collector's persistent state, except calls. It must be as durable as the
+// [journal.Journal], and the same collectors must share both. If only the store survived, calls
+// that were created from its state would be lost. If only the journal survived, these calls would be
+// created again. The tests in mockserver/internal/journal/journaltest apply to both.
 //
-// Keys consist of lower-case letters and digits, in parts separated by dots, such as
-// "roster.7f3a.0", and have at most 200 bytes. Values have at most MaxValue bytes. The store
+// A key consists of parts separated by dots, such as "roster.7f3a.0". Parts contain lower-case
+// letters and digits. A key has at most 200 bytes, and a value at most MaxValue bytes. The store
 // does not retain values passed to it; values returned by it must not be changed. A Store is
 // safe for concurrent use.
 type Store interface {
-	// Get returns a value and its revision, which is not zero, or ErrNotFound.
+	// Get returns a value and its revision. If the key does not exist, the error is ErrNotFound.
+	// A revision is never zero.
 	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
 
 	// Put stores a value unconditionally.
 	Put(ctx context.Context, key string, value []byte) error
 
-	// Update replaces the value with the given revision, and returns the new revision.
-	// Revision zero means that the key must not exist. If the revision differs, it returns
-	// ErrConflict and stores nothing. After any other error the value may be stored.
+	// Update replaces the value with the given revision, and returns the new revision. Revision
+	// zero means that the key must not exist. If the current revision is different, Update
+	// returns ErrConflict and stores nothing. After any other error the value may be stored.
 	Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 
-	// Delete removes a key, and all keys that start with it and a dot. It succeeds even if the
-	// key does not exist.
+	// Delete removes a key, and all keys that start with the key and a dot. It succeeds even if
+	// the key does not exist.
 	Delete(ctx context.Context, key string) error
 
-	// Keys returns the keys that start with a prefix and a dot, in any order.
+	// Keys returns the keys that start with a prefix and a dot, in no particular order.
 	Keys(ctx context.Context, prefix string) ([]string, error)
 
-	// Watch returns a channel that receives a value after a key has changed, in this or
-	// another process. Several changes may cause one value. The channel is closed when ctx
-	// ends.
+	// Watch returns a channel that receives a value after this or another process has changed
+	// the key. Several changes may cause only one value. The channel is closed when ctx is done.
 	Watch(ctx context.Context, key string) (<-chan struct{}, error)
 }
 
-// Keys returns the keys that start with a prefix and a dot, without both: for the prefix
-// "a", "a.b.c" is returned as "b.c".
+// Keys returns the keys that start with a prefix and a dot, and removes both: with the prefix "a", the
+// key "a.b.c" is returned as "b.c".
 func Keys(ctx context.Context, state Store, prefix string) ([]string, error) {
 	keys, err := state.Keys(ctx, prefix)
 	if err != nil {
@@ -69,8 +69,8 @@ func Keys(ctx context.Context, state Store, prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// Each calls visit for the JSON values of the keys returned by Keys, until it returns an
-// error. Values deleted in the meantime are skipped.
+// Each calls visit with the JSON value of each key returned by Keys, until visit returns an error. It
+// skips values that are deleted in the meantime.
 func Each[T any](ctx context.Context, state Store, prefix string, visit func(key string, value T) error) error {
 	keys, err := Keys(ctx, state, prefix)
 	if err != nil {
@@ -91,15 +91,15 @@ func Each[T any](ctx context.Context, state Store, prefix string, visit func(key
 	return nil
 }
 
-// A Record is a value that may be corrupt even if its stored bytes are intact. If a Record
-// cannot be decoded or is not Whole, it counts as missing: Load returns ErrNotFound, and
-// Update replaces it. Reading it again would give the same result.
+// A Record is a value that may be corrupt even if its stored bytes are intact. If a Record cannot be
+// decoded, or if Whole returns false, it counts as missing: Load returns ErrNotFound, and Update
+// replaces it. Retrying would not help.
 type Record interface {
 	// Whole reports whether the value is complete.
 	Whole() bool
 }
 
-// ErrUnreadable reports that a value is not JSON of its type.
+// ErrUnreadable reports that a value is not JSON of the expected type.
 var ErrUnreadable = errors.New("mockserver: the state under this key cannot be read")
 
 // Load reads a JSON value.
@@ -136,11 +136,12 @@ func Put(ctx context.Context, state Store, key string, value any) error {
 	return nil
 }
 
-// maxUpdateTries limits the attempts to change a value.
+// maxUpdateTries is the maximum number of attempts to change a value.
 const maxUpdateTries = 50
 
-// Update changes a JSON value, or a zero value if the key does not exist. It tries again if
-// another process changes the value in the meantime. An error of change is returned.
+// Update changes a JSON value. If the key does not exist, it changes a zero value. If another process
+// changes the value at the same time, Update calls change again. If change returns an error, Update
+// returns it.
 func Update[T any](ctx context.Context, state Store, key string, change func(*T) error) (T, error) {
 	var none T
 	for range maxUpdateTries {
@@ -165,7 +166,7 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 	return none, fmt.Errorf("mockserver: state %s: %w, in %d attempts", key, ErrConflict, maxUpdateTries)
 }
 
-// Errors of requests for named objects. They are wrapped.
+// Errors of requests for named objects. Functions wrap them.
 var (
 	// ErrSettingsChanged reports that another process has changed the settings.
 	ErrSettingsChanged = errors.New("mockserver: the settings were changed by another process")
@@ -182,8 +183,8 @@ var (
 	// ErrClosed reports that the collector is closed or closing.
 	ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 
-	// ErrNotReplayable reports that a call is pending at the destination or is not routed
-	// to it.
+	// ErrNotReplayable reports that a call is pending at the destination, or that the destination
+	// does not receive it.
 	ErrNotReplayable = errors.New("mockserver: the call is pending at the destination or is not routed to it")
 
 	// ErrReplayedRecently reports that a call was replayed to the destination within the
@@ -191,8 +192,8 @@ var (
 	ErrReplayedRecently = errors.New("mockserver: the call was replayed within the last 10 seconds")
 )
 
-// Unknown returns an ErrUnknown for a name of a kind of object, such as "destination". It
-// repeats at most 200 bytes of the name.
+// Unknown returns an error that wraps ErrUnknown. kind is the kind of object, such as "destination".
+// The error contains at most 200 bytes of the name.
 func Unknown(kind, name string) error {
 	return fmt.Errorf("%w: there is no %s %s", ErrUnknown, kind, text.Quote(text.MaxRepeated, name))
 }

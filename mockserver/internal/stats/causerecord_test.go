@@ -55,8 +55,8 @@ func TestGroupsSurviveRestart(t *testing.T) {
 		assert.True(t, after.Since.Equal(before.Since), "counted since %v, want %v", after.Since, before.Since)
 		require.Len(t, after.Failed, 1)
 		failed, want := after.Failed[0], before.Failed[0]
-		assert.Equal(t, "answered 400 (Bad Request): order 6 unknown", want.Sample.Message)
-		assert.Equal(t, stats.Sample{Message: "answered 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
+		assert.Equal(t, "responded with 400 (Bad Request): order 6 unknown", want.Sample.Message)
+		assert.Equal(t, stats.Sample{Message: "responded with 400 (Bad Request): order … unknown", Status: 400}, failed.Sample, "the message is not stored")
 		assert.Equal(t, []any{want.ID, want.Attempts, want.Calls, want.OtherSenders, want.First.UTC(), want.Last.UTC()},
 			[]any{failed.ID, failed.Attempts, failed.Calls, failed.OtherSenders, failed.First.UTC(), failed.Last.UTC()})
 		assert.Equal(t, ids(want.Newest), ids(failed.Newest))
@@ -164,8 +164,9 @@ func (s *deleteCounter) Delete(ctx context.Context, key string) error {
 	return s.Store.Delete(ctx, key)
 }
 
-// TestLastSeenOfSendersSurvivesRestart: a stored sender stands for several addresses, and
-// may have been seen before or after the senders counted since the start.
+// TestLastSeenOfSendersSurvivesRestart checks the time of the last problem of a restored sender. A
+// stored sender stands for several addresses, and may have been seen before or after the senders
+// that were counted since the restart.
 func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
@@ -195,7 +196,8 @@ func TestLastSeenOfSendersSurvivesRestart(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordResetsAllGroups: Report.Since must be true for every group.
+// TestUnreadableRecordResetsAllGroups checks that all counts start again, because Report.Since
+// applies to every group.
 func TestUnreadableRecordResetsAllGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxGroups limits the groups of failures, and the groups of rejections and refusals.
+	// maxGroups is the maximum number of groups of failures. The same limit applies to groups of
+	// rejections and refusals.
 	maxGroups = 200
 	// othersKey is the record key of the evicted groups. It differs from all group IDs.
 	othersKey = "others"
@@ -30,7 +31,7 @@ type Causes struct {
 	mu      sync.Mutex // guards the fields below
 	since   time.Time
 	failed  groups
-	refused groups // rejections and refusals
+	refused groups // groups of rejections and refusals
 }
 
 type groups struct {
@@ -40,15 +41,15 @@ type groups struct {
 
 // Others counts evicted groups.
 type Others struct {
-	Groups int   `json:"groups"` // number of groups
-	Calls  int64 `json:"calls"`  // their failed attempts, calls and requests
+	Groups int   `json:"groups"` // number of evicted groups
+	Calls  int64 `json:"calls"`  // number of their failed attempts, calls and requests
 }
 
 // A Report lists all groups.
 type Report struct {
 	Since   time.Time `json:"since"`   // start of counting, possibly in a previous run
-	Failed  []Group   `json:"failed"`  // most frequent of the last hour first
-	Refused []Group   `json:"refused"` // rejections and refusals, in the same order
+	Failed  []Group   `json:"failed"`  // groups of failures; the most frequent in the last hour is first
+	Refused []Group   `json:"refused"` // groups of rejections and refusals, in the same order
 	// OtherFailed and OtherRefused count the evicted groups.
 	OtherFailed  Others `json:"otherFailed"`
 	OtherRefused Others `json:"otherRefused"`
@@ -95,8 +96,8 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(response), "\uFFFD")}
 }
 
-// addFailed counts a call that failed permanently. addAttempt has already counted its last
-// attempt.
+// addFailed counts a call that failed permanently. It does not count the last attempt, which
+// addAttempt has counted.
 func (c *Causes) addFailed(e *tracking.Ended) {
 	key := Key{Kind: Failed, Destination: e.Destination, Cause: CauseOf(e.Reason)}
 	c.mu.Lock()
@@ -124,7 +125,7 @@ func (c *Causes) addRefused(key Key, at time.Time, n int, sample Sample, from tr
 	g.sample = sample
 }
 
-// libraryOf returns the library that made a call, or "" if it is unknown.
+// libraryOf returns the name and version of the library that sent a call, or "" if it is unknown.
 func libraryOf(c *tracking.Call) string {
 	if c == nil {
 		return ""
@@ -145,7 +146,7 @@ func (c *Causes) group(gs *groups, key Key) *group {
 	return g
 }
 
-// evictQuietest removes the group with the oldest last event. The lock must be held.
+// evictQuietest removes the group whose last event is the oldest. The lock must be held.
 func (c *Causes) evictQuietest(gs *groups) {
 	var quietest *group
 	for _, g := range gs.byKey {
@@ -164,7 +165,8 @@ func (c *Causes) remove(gs *groups, g *group) {
 	c.persister.MarkChanged(g.id)
 }
 
-// Delete removes the failures of a destination, because another one may get its name.
+// Delete removes the failures of a destination. Otherwise a new destination with the same name
+// would have them.
 func (c *Causes) Delete(destination string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 
 func TestCauseOmitsVariableParts(t *testing.T) {
 	for _, c := range []struct{ reason, want string }{
-		{"https://h/x?k=1: answered 400 (Bad Request): order 17 unknown", "answered 400 (Bad Request): order … unknown"},
-		{"answered 400 (Bad Request): order 18 unknown", "answered 400 (Bad Request): order … unknown"},
-		{"answered 404 (Not Found)", "answered 404 (Not Found)"},
-		{"answered 503 (Service Unavailable)", "answered 503 (Service Unavailable)"},
+		{"https://h/x?k=1: responded with 400 (Bad Request): order 17 unknown", "responded with 400 (Bad Request): order … unknown"},
+		{"responded with 400 (Bad Request): order 18 unknown", "responded with 400 (Bad Request): order … unknown"},
+		{"responded with 404 (Not Found)", "responded with 404 (Not Found)"},
+		{"responded with 503 (Service Unavailable)", "responded with 503 (Service Unavailable)"},
 		{"http://127.0.0.1:9/: could not connect: dial tcp 127.0.0.1:41234->127.0.0.1:9: connect: connection refused", "could not connect: dial tcp …->…: connect: connection refused"},
 		{"no response within 5s", "no response within 5s"},
 		{"user 0190a5c1-77b2-7cc0-9ac4-3a3b8c0f5b2e is not known", "user … is not known"},
 		{"no user ada@example.com here", "no user … here"},
-		{"4 hours have passed since the call was accepted; https://h/: answered 500 (Internal Server Error)", "answered 500 (Internal Server Error)"},
-		{"https://a/: answered 400 (Bad Request); https://b/: answered 400 (Bad Request)", "answered 400 (Bad Request)"},
-		{"https://a/: answered 400 (Bad Request); https://b/: answered 500 (Internal Server Error)", "answered 400 (Bad Request); answered 500 (Internal Server Error)"},
+		{"4 hours have passed since the call was accepted; https://h/: responded with 500 (Internal Server Error)", "responded with 500 (Internal Server Error)"},
+		{"https://a/: responded with 400 (Bad Request); https://b/: responded with 400 (Bad Request)", "responded with 400 (Bad Request)"},
+		{"https://a/: responded with 400 (Bad Request); https://b/: responded with 500 (Internal Server Error)", "responded with 400 (Bad Request); responded with 500 (Internal Server Error)"},
 		{"unknown field: couponCode.", "unknown field: couponCode."},
 		{"", ""},
 	} {
@@ -40,7 +40,7 @@ func TestCauseOmitsVariableParts(t *testing.T) {
 }
 
 func FuzzCauseOf(f *testing.F) {
-	f.Add("https://h/: answered 400 (Bad Request): order 17 unknown; x")
+	f.Add("https://h/: responded with 400 (Bad Request): order 17 unknown; x")
 	f.Add("a-1.b:c@d%e+ \xff 1s 12345")
 	f.Fuzz(func(t *testing.T, reason string) {
 		cause := stats.CauseOf(reason)
@@ -58,20 +58,20 @@ func FuzzCauseOf(f *testing.F) {
 
 func mayBeCut(reason string) bool { return len(reason) > 300 }
 
-// failedAttempt returns an attempt at call n with an error response.
+// failedAttempt returns a failed attempt at call n, with an error response.
 func failedAttempt(n int, response string) tracking.Attempt {
 	return tracking.Attempt{
 		CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm",
 		Call: &tracking.Call{Body: []byte(`{"userId":"u","context":{"library":{"name":"analytics-go","version":"1.2"}}}`)},
 		Attempt: webhook.Attempt{Time: time.Now(), Status: 400, Verdict: webhook.Permanent, Reason: webhook.ReasonStatus,
-			Error: "answered 400 (Bad Request)", ResponseBody: []byte(response)},
+			Error: "responded with 400 (Bad Request)", ResponseBody: []byte(response)},
 	}
 }
 
-// failedCall returns the event that follows failedAttempt.
+// failedCall returns the permanent failure of call n after failedAttempt.
 func failedCall(n int, response string) tracking.Ended {
 	return tracking.Ended{CallID: fmt.Sprint("m", n), Source: "web", Destination: "crm", At: time.Now(), Attempt: 1,
-		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: answered 400 (Bad Request): " + response}}
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "https://h/: responded with 400 (Bad Request): " + response}}
 }
 
 func TestFailuresAreGroupedByCause(t *testing.T) {
@@ -91,7 +91,7 @@ func TestFailuresAreGroupedByCause(t *testing.T) {
 		report := c.Report()
 		require.Len(t, report.Failed, 2)
 		g := report.Failed[0]
-		assert.Equal(t, "answered 400 (Bad Request): order … unknown", g.Cause)
+		assert.Equal(t, "responded with 400 (Bad Request): order … unknown", g.Cause)
 		assert.Equal(t, stats.Counts{Hour: 10, Day: 10, Total: 10}, g.Attempts)
 		assert.Equal(t, g.Attempts, g.Calls)
 		assert.Equal(t, "order 9 unknown", g.Sample.Answer)
@@ -169,7 +169,7 @@ func TestMemoryOfCausesIsBounded(t *testing.T) {
 	before := heap()
 	c := stats.NewCauses()
 	big := strings.Repeat("x", 4096)
-	word := func(n int) string { // without digits
+	word := func(n int) string { // returns words without digits
 		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(n))
 	}
 	const many = 1500

@@ -3,21 +3,21 @@ package stats
 import "time"
 
 const (
-	minutes  = 61 // including the current one
+	minutes  = 61 // the current minute and the 60 before it
 	quarters = 97
 )
 
-// Counts are numbers of events in different periods.
+// Counts contains the number of events in different periods.
 type Counts struct {
-	Hour  int64 `json:"hour"`  // last hour, accurate to a minute
-	Day   int64 `json:"day"`   // last 24 hours, accurate to 15 minutes
-	Total int64 `json:"total"` // since the group was created
+	Hour  int64 `json:"hour"`  // events in the last hour, accurate to a minute
+	Day   int64 `json:"day"`   // events in the last 24 hours, accurate to 15 minutes
+	Total int64 `json:"total"` // events since the group was created
 }
 
 // A counter counts events by minute and by quarter of an hour. Times should be roughly in
-// order: events older than the ring are counted only in the total.
+// order: an event older than all slots is counted only in the total.
 type counter struct {
-	minute, quarter int64 // newest slots, since 1970
+	minute, quarter int64 // numbers of the newest slots, counted from 1970
 	byMinute        [minutes]uint32
 	byQuarter       [quarters]uint32
 	total           int64
@@ -29,7 +29,7 @@ func (c *counter) add(at time.Time, n int) {
 	count(c.byQuarter[:], &c.quarter, at.Unix()/900, n)
 }
 
-// count adds n to the slot at, unless the ring no longer contains it.
+// count adds n to the slot with number at, unless the ring no longer contains the slot.
 func count(ring []uint32, newest *int64, at int64, n int) {
 	advance(ring, newest, at)
 	if *newest-at < int64(len(ring)) {

@@ -42,7 +42,7 @@ func TestMeasuresSurviveRestart(t *testing.T) {
 
 		d = startDestinations(store)
 		after := d.Of("crm")
-		if !strings.Contains(before.LastFailure.Error, "Ada") || after.LastFailure.Error != "answered 400 (Bad Request)" {
+		if !strings.Contains(before.LastFailure.Error, "Ada") || after.LastFailure.Error != "responded with 400 (Bad Request)" {
 			t.Errorf("the failure was %q, and is %q after a restart, want no response", before.LastFailure.Error, after.LastFailure.Error)
 		}
 		before.LastFailure, after.LastFailure = nil, nil
@@ -130,7 +130,8 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	})
 }
 
-// TestUnreadableRecordIsLoggedAndReset checks the counts before and after another restart.
+// TestUnreadableRecordIsLoggedAndReset checks the counts, and checks them again after another
+// restart.
 func TestUnreadableRecordIsLoggedAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()

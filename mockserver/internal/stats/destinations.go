@@ -12,15 +12,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxDestinations limits the number of destinations that are counted.
+// maxDestinations is the maximum number of destinations that are counted.
 const maxDestinations = 1000
 
 // A Failure is a failed attempt.
 type Failure struct {
 	At     time.Time      `json:"at"`
-	Status int            `json:"status,omitempty"` // of the response; 0 without one
+	Status int            `json:"status,omitempty"` // status of the response; 0 if there was none
 	Reason webhook.Reason `json:"reason,omitempty"`
-	Error  string         `json:"error"` // for display
+	Error  string         `json:"error"` // error for display
 	Source string         `json:"source"`
 	CallID string         `json:"messageId"`
 }
@@ -38,21 +38,21 @@ type Destinations struct {
 	persister *state.Persister[destinationRecord]
 
 	mu     sync.Mutex // guards the fields below
-	since  time.Time  // start of counting for new destinations
+	since  time.Time  // time when counting starts for new destinations
 	byName map[string]*destination
 }
 
 // A destination has the counters of one destination.
 type destination struct {
-	key string // of its record
+	key string // key of the stored record
 
 	mu         sync.Mutex // guards the fields below
 	since      time.Time
 	hour, day  window
 	failure    *Failure // immutable
-	plainError string   // the failure's error without the response
+	plainError string   // error of the failure, without the response
 	last       time.Time
-	changed    bool // since it was saved
+	changed    bool // whether the counters have changed since they were saved
 }
 
 // NewDestinations returns an empty Destinations.
@@ -94,8 +94,8 @@ func reached(a *tracking.Attempt) bool {
 	return !a.NotConnected
 }
 
-// counters returns the counters of a destination, and creates them if they are missing.
-// The lock must be held.
+// counters returns the counters of a destination, and creates them if necessary. The lock must be
+// held.
 func (ds *Destinations) counters(name string) *destination {
 	d := ds.byName[name]
 	if d != nil {
@@ -109,9 +109,9 @@ func (ds *Destinations) counters(name string) *destination {
 	return d
 }
 
-// evictOldest removes the destination with the oldest last attempt. It also sets since to now: a
-// destination that is added later may be the evicted one, without its earlier counts. The lock
-// must be held.
+// evictOldest removes the destination whose last attempt is the oldest. It also sets since to the
+// current time, because a destination that is added later may be the evicted one, and its earlier
+// counts are lost. The lock must be held.
 func (ds *Destinations) evictOldest() {
 	oldest, at := "", time.Time{}
 	for name, d := range ds.byName {
@@ -134,7 +134,8 @@ func (ds *Destinations) remove(name string) {
 	}
 }
 
-// Delete removes a destination, because another one may get its name.
+// Delete removes the counters of a destination. Otherwise a new destination with the same name
+// would have them.
 func (ds *Destinations) Delete(name string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -21,7 +21,7 @@ func attempt(destination string, took time.Duration, edit func(*tracking.Attempt
 }
 
 func refused(a *tracking.Attempt) {
-	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)"
+	a.Status, a.Verdict, a.Reason, a.Error = 400, webhook.Permanent, webhook.ReasonStatus, "responded with 400 (Bad Request)"
 }
 
 func TestAttemptsExpire(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPercentilesAreWithinTenPercent(t *testing.T) {
 	for ms := 1; ms <= 1000; ms++ {
 		d.Observe(attempt("crm", time.Duration(ms)*time.Millisecond, nil))
 	}
-	m := d.Of("crm").Day // the attempts may be in two minutes
+	m := d.Of("crm").Day // the last day, because the attempts may be in two different minutes
 	for _, c := range []struct {
 		name      string
 		got, want time.Duration

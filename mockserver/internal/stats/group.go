@@ -15,7 +15,7 @@ type Kind string
 
 // Kinds of problems.
 const (
-	Failed   Kind = "failed"   // failed attempts and calls
+	Failed   Kind = "failed"   // failed attempts, and calls that failed permanently
 	Rejected Kind = "rejected" // rejected calls of accepted requests
 	Refused  Kind = "refused"  // refused requests
 )
@@ -23,9 +23,9 @@ const (
 // A Key identifies a group.
 type Key struct {
 	Kind        Kind          `json:"kind"`
-	Destination string        `json:"destination,omitempty"` // for Failed
-	Source      string        `json:"source,omitempty"`      // for Rejected and Refused; empty if the write key is unknown
-	Code        tracking.Code `json:"code,omitempty"`        // for Rejected and Refused
+	Destination string        `json:"destination,omitempty"` // set for Failed
+	Source      string        `json:"source,omitempty"`      // set for Rejected and Refused; empty if the write key is unknown
+	Code        tracking.Code `json:"code,omitempty"`        // set for Rejected and Refused
 	Cause       string        `json:"cause"`                 // see CauseOf; empty if the write key is unknown
 }
 
@@ -44,8 +44,8 @@ func KeyOfRefusal(r *event.Refusal) Key {
 	return keyOfRefused(Refused, r.Source, r.Code, r.Message)
 }
 
-// keyOfRefused returns a key. It omits the cause if the write key is unknown: otherwise
-// anyone could create groups with messages of their choice.
+// keyOfRefused returns the key of a rejected call's or refused request's group. It omits the cause
+// if the write key is unknown. Otherwise anyone could create groups with arbitrary messages.
 func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
 	key := Key{Kind: kind, Source: source, Code: code}
 	if source != "" {
@@ -57,13 +57,13 @@ func keyOfRefused(kind Kind, source string, code tracking.Code, message string) 
 const (
 	// maxCalls is the number of calls listed in a group.
 	maxCalls = 5
-	// maxResponse limits the stored part of a response, in bytes; maxMessage limits a
-	// message, in characters.
+	// maxResponse is the maximum length of the stored part of a response in bytes. maxMessage is
+	// the maximum length of a message in characters.
 	maxResponse = 1 << 10
 	maxMessage  = 500
 )
 
-// A Group contains the problems with one cause.
+// A Group contains the problems that have the same cause.
 type Group struct {
 	ID string `json:"id"`
 	Key
@@ -71,18 +71,18 @@ type Group struct {
 	Last     time.Time `json:"last"`
 	Attempts Counts    `json:"attempts"`         // failed attempts
 	Calls    Counts    `json:"calls"`            // failed calls, rejected calls, or refused requests
-	Sample   Sample    `json:"sample"`           // the newest problem
-	Newest   []Call    `json:"newest,omitempty"` // newest calls of Failed, newest first
+	Sample   Sample    `json:"sample"`           // newest problem
+	Newest   []Call    `json:"newest,omitempty"` // newest failed calls, newest first
 	Senders  []Sender  `json:"senders,omitempty"`
-	// OtherSenders counts problems of senders that are not listed.
+	// OtherSenders is the number of problems of senders that are not listed.
 	OtherSenders int64 `json:"otherSenders,omitempty"`
 }
 
 // A Sample is one problem of a group.
 type Sample struct {
-	Message string `json:"message"`          // including its variable parts
-	Status  int    `json:"status,omitempty"` // of the webhook's response, or of the collector's response to the request
-	Answer  string `json:"answer,omitempty"` // first part of the webhook's response
+	Message string `json:"message"`          // message with its variable parts
+	Status  int    `json:"status,omitempty"` // status of the webhook's response, or of the collector's response to the request
+	Answer  string `json:"answer,omitempty"` // beginning of the webhook's response
 }
 
 // A Call identifies a failed call.
@@ -92,19 +92,19 @@ type Call struct {
 	At     time.Time `json:"at"`
 }
 
-// A group is the mutable state of a Group.
+// A group contains the data of a Group.
 type group struct {
 	Key
 	id              string
 	first, last     time.Time
 	attempts, calls counter
 	sample          Sample
-	newest          []Call // oldest first
+	newest          []Call // newest failed calls, oldest first
 	senders         senders
-	changed         bool // since it was saved
+	changed         bool // whether the group has changed since it was saved
 }
 
-// seen updates the first and last time.
+// seen extends the time range of the group to include at.
 func (g *group) seen(at time.Time) {
 	g.changed = true
 	if g.first.IsZero() || at.Before(g.first) {
@@ -139,15 +139,15 @@ const maxSenders = 8
 
 // A Sender is a sender of rejected calls, refused requests, or failed calls.
 type Sender struct {
-	Source string `json:"source,omitempty"` // source of its write key
+	Source string `json:"source,omitempty"` // source of the sender's write key
 	tracking.Sender
-	Count int64     `json:"count"` // since it was listed
+	Count int64     `json:"count"` // number of problems since the sender was listed
 	Last  time.Time `json:"last"`
 }
 
 type senders struct {
 	list   []Sender
-	others int64 // problems of senders that are not listed
+	others int64 // number of problems of senders that are not listed
 }
 
 func (s *senders) add(at time.Time, source string, from tracking.Sender, n int) {
@@ -172,8 +172,8 @@ func (s *senders) add(at time.Time, source string, from tracking.Sender, n int) 
 	}
 }
 
-// least returns the index of the sender to replace: the one with the lowest count, and of
-// these the one with the oldest last problem.
+// least returns the index of the sender to replace. It is the sender with the lowest count. Among
+// equals, it is the one whose last problem is the oldest.
 func (s *senders) least() (place int) {
 	for i := range s.list {
 		a, b := &s.list[i], &s.list[place]

@@ -13,17 +13,18 @@ import (
 const maxCause = 300
 
 var (
-	// webhookURL matches the prefix of each webhook's response.
+	// webhookURL matches the URL before each webhook's error.
 	webhookURL = regexp.MustCompile(`https?://\S+: `)
-	// plainNumber matches words with digits that are kept: durations and status codes.
+	// plainNumber matches the words with digits that are part of a cause: durations and status
+	// codes.
 	plainNumber = regexp.MustCompile(`^[0-9]{1,4}(ms|s|m|h)?$`)
 )
 
-// lastTry is the prefix of the reason of calls that failed when their time was over.
+// lastTry is the beginning of the reason if a call failed at the end of its retry window.
 const lastTry = "4 hours have passed since the call was accepted; "
 
-// CauseOf returns the cause of an error message: the message without webhook URLs, and with "…"
-// instead of numbers, IDs and addresses. Status codes and durations are kept.
+// CauseOf returns the cause of an error message: the message without webhook URLs, and with "…" in place
+// of numbers, IDs and addresses. Status codes and durations stay.
 func CauseOf(reason string) string {
 	reason = webhookURL.ReplaceAllLiteralString(strings.TrimPrefix(reason, lastTry), "")
 	var b strings.Builder
@@ -46,18 +47,18 @@ func CauseOf(reason string) string {
 	return text.Cut(maxCause, strings.Join(slices.Compact(parts), "; "))
 }
 
-// isCommon reports whether a word, which follows the text before, belongs to the cause.
+// isCommon reports whether a word is part of the cause. before is the text before the word.
 func isCommon(word, before string) bool {
 	if !strings.ContainsFunc(word, unicode.IsDigit) {
 		return !strings.Contains(word, "@")
 	}
-	return plainNumber.MatchString(word) && (word[len(word)-1] > '9' || strings.HasSuffix(before, "answered "))
+	return plainNumber.MatchString(word) && (word[len(word)-1] > '9' || strings.HasSuffix(before, "responded with "))
 }
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-// wordEnd returns the length of the word at the start of s, or 0. An ID or an address is
-// one word.
+// wordEnd returns the length of the word at the start of s, or 0 if there is none. An ID or an
+// address is one word.
 func wordEnd(s string) (end int) {
 	pending := false // the last character belongs to the word only if a letter or digit follows
 	for i, r := range s {

@@ -9,25 +9,25 @@ import (
 // A window counts attempts in slots of equal length.
 type window struct {
 	slot  time.Duration // length of a slot
-	slots []*slot       // a ring; nil for slots without attempts
+	slots []*slot       // a ring; a slot without attempts is nil
 }
 
 // A slot counts the attempts that ended in a period.
 type slot struct {
-	at       int64 // slot number since 1970
+	at       int64 // number of the slot, counted from 1970
 	attempts uint32
 	failed   uint32
 	took     histogram
 }
 
-// newWindow returns a window that covers span and the current slot.
+// newWindow returns a window that covers span in addition to the current slot.
 func newWindow(span, slotLength time.Duration) window {
 	return window{slot: slotLength, slots: make([]*slot, span/slotLength+1)}
 }
 
 func (w *window) number(t time.Time) int64 { return t.UnixNano() / int64(w.slot) }
 
-// add counts an attempt. class is the histogram bucket of its duration, or -1 without one.
+// add counts an attempt. class is the histogram bucket of its duration, or -1 if it has none.
 func (w *window) add(at time.Time, failed bool, class int) {
 	s := w.at(w.number(at))
 	if s == nil {
@@ -42,7 +42,7 @@ func (w *window) add(at time.Time, failed bool, class int) {
 	}
 }
 
-// at returns the slot with a number, or nil if the window no longer contains it.
+// at returns the slot with a number, or nil if the number is too old for the window.
 func (w *window) at(number int64) *slot {
 	place := &w.slots[uint64(number)%uint64(len(w.slots))]
 	switch {
@@ -56,7 +56,7 @@ func (w *window) at(number int64) *slot {
 	return *place
 }
 
-// sum returns the sum of all slots until now.
+// sum returns the sum of all slots up to now.
 func (w *window) sum(now time.Time) (s Span) {
 	newest := w.number(now)
 	var took histogram
@@ -77,11 +77,12 @@ const (
 	shortest = 100 * time.Microsecond
 	// perDoubling is the number of buckets between a duration and its double.
 	perDoubling = 4
-	// classes is the number of buckets. They reach 90 s, more than the longest request.
+	// classes is the number of buckets. The last one is for 90 s, which is more than the longest
+	// request.
 	classes = 80
 )
 
-// A histogram counts durations in buckets that grow by a fifth.
+// A histogram counts durations in buckets. Each bucket is a fifth larger than the previous one.
 type histogram [classes]uint32
 
 // classOf returns the bucket of a duration.
@@ -103,7 +104,7 @@ func (h *histogram) add(other *histogram) {
 	}
 }
 
-// percentile returns the p-th percentile of the durations, or 0 without durations.
+// percentile returns the p-th percentile of the durations, or 0 if there are none.
 func (h *histogram) percentile(p int) time.Duration {
 	var total uint64
 	for _, n := range h {
@@ -123,8 +124,8 @@ func (h *histogram) percentile(p int) time.Duration {
 type Span struct {
 	Attempts int64 `json:"attempts"`
 	Failed   int64 `json:"failed"`
-	// P50 and P95 are percentiles of the latency of attempts that reached a receiver,
-	// accurate to 10 %; 0 without such attempts.
+	// P50 and P95 are percentiles of the latency of attempts that reached a receiver. They are
+	// accurate to 10 %, and 0 if there are no such attempts.
 	P50 Latency `json:"p50Ms"`
 	P95 Latency `json:"p95Ms"`
 }

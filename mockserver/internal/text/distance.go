@@ -2,8 +2,8 @@ package text
 
 import "strings"
 
-// Closest returns the known name with the least edit distance to name, ignoring case, or ""
-// if every distance exceeds most. Only the first 40 bytes of name count.
+// Closest returns the known name with the smallest edit distance to name, ignoring case. If all
+// distances are greater than most, it returns "". It uses only the first 40 bytes of name.
 func Closest(name string, known []string, most int) (best string) {
 	name = strings.ToLower(name[:min(len(name), 40)])
 	for _, k := range known {
@@ -14,7 +14,7 @@ func Closest(name string, known []string, most int) (best string) {
 	return best
 }
 
-// EditDistance returns the number of bytes to insert, delete or replace to turn a into b.
+// EditDistance returns the number of bytes to insert, delete or replace to change a into b.
 func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

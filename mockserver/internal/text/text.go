@@ -31,19 +31,19 @@ func CutBytes(n int, s string) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// Quote truncates s to n bytes and quotes it, for errors that repeat their input.
+// Quote truncates s to n bytes and quotes it. Errors use it for input.
 func Quote(n int, s string) string { return strconv.Quote(CutBytes(n, s)) }
 
-// An error repeats at most MaxRepeated bytes of its input. Of the parts of a
-// webhook.FieldError, the field has at most MaxField bytes and the problem MaxProblem: both
-// contain words of our own as well.
+// MaxRepeated, MaxField and MaxProblem limit the length of errors that contain input, in bytes. An
+// error contains at most MaxRepeated bytes of input. In a webhook.FieldError, which also contains
+// other words, the field has at most MaxField bytes and the problem at most MaxProblem.
 const (
 	MaxRepeated = 200
 	MaxField    = 80
 	MaxProblem  = 160
 )
 
-// GroupDigits formats 1234567 as 1,234,567.
+// GroupDigits formats a number with separators, such as 1,234,567.
 func GroupDigits[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -56,7 +56,7 @@ func GroupDigits[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Plural formats a number with its noun: 1 call, 2 calls.
+// Plural formats a number with a noun, such as 1 call or 2 calls.
 func Plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -64,7 +64,7 @@ func Plural[N int | int64](n N, one, many string) string {
 	return GroupDigits(n) + " " + many
 }
 
-// Span formats a duration as 40 seconds, 3 days or 2 months.
+// Span formats a duration, such as 40 seconds, 3 days or 2 months.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, unit := range []struct {
@@ -81,8 +81,9 @@ func Span(d time.Duration) string {
 	return "less than a second"
 }
 
-// ContainsFold reports whether text contains part, ignoring the case of ASCII letters. It
-// does not use bytes.IndexByte for both cases, which takes quadratic time for hostile input.
+// ContainsFold reports whether text contains part, ignoring the case of ASCII letters. It does not
+// search for both cases with bytes.IndexByte, because that would take quadratic time for hostile
+// input.
 func ContainsFold(text, part []byte) bool {
 	first := lowerASCII(part[0])
 	for i := 0; i+len(part) <= len(text); i++ {
@@ -123,8 +124,8 @@ var digestEncoding = base32.NewEncoding(digestAlphabet).WithPadding(base32.NoPad
 // DigestLen is the length of a digest in characters.
 const DigestLen = 16
 
-// Digest returns a short hash of the parts, in lower-case letters and digits. Keys of the
-// state and messageIds contain it. Different lists of parts have different digests.
+// Digest returns a short hash of the parts, in lower-case letters and digits. It is part of state keys
+// and messageIds. Different lists of parts have different digests.
 func Digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// MaxIDs limits the IDs of one user.
+// MaxIDs is the maximum number of IDs of one user.
 const MaxIDs = 50
 
 // A Link is a call that links two IDs.
@@ -22,11 +22,11 @@ type Link struct {
 	After     string    `json:"-"` // userId
 }
 
-// An ID is an ID of a user.
+// An ID is one of the IDs of a user.
 type ID struct {
 	ID  string `json:"id"`
-	To  string `json:"joinedTo,omitempty"` // an earlier ID in the list; empty for the first ID
-	Via *Link  `json:"via,omitempty"`      // the call that links them
+	To  string `json:"joinedTo,omitempty"` // ID in the list that this ID is linked to; empty for the first ID
+	Via *Link  `json:"via,omitempty"`      // call that links them
 }
 
 // linkOf returns the link of a call.
@@ -59,8 +59,8 @@ func links(h *history.History, end int64) []Link {
 	return all
 }
 
-// linkedIDs returns the IDs linked to first, by increasing distance, at most MaxIDs. more
-// reports whether there are others.
+// linkedIDs returns at most MaxIDs IDs that are linked to first, with increasing distance. more
+// reports whether there are other IDs.
 func linkedIDs(first string, links []Link) (ids []ID, more bool) {
 	ids = []ID{{ID: first}}
 	known := map[string]bool{first: true}

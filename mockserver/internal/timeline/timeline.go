@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	// MaxCalls limits the calls of a timeline.
+	// MaxCalls is the maximum number of calls in a timeline.
 	MaxCalls = 5000
-	// maxIdentifyCalls limits the identify calls that are read before a window.
+	// maxIdentifyCalls is the maximum number of identify calls that are read before a window.
 	maxIdentifyCalls = 1000
 )
 
 // A Timeline is a window of the calls of one user, oldest first.
 type Timeline struct {
-	IDs     []ID // the requested ID is the first
-	MoreIDs bool // there are more than MaxIDs
+	IDs     []ID // linked IDs; the requested ID is the first
+	MoreIDs bool // whether there are more than MaxIDs
 
 	Entries []Entry
 	From    int // number of calls before the window
 	Total   int // number of calls, at most MaxCalls
 	Older   int // number of older calls beyond MaxCalls
 
-	Traits        []byte // after the last entry, as a JSON object
-	PartialTraits bool   // some traits may be missing: not all identify calls were read, or there are too many traits
+	Traits        []byte // traits after the last entry, as a JSON object
+	PartialTraits bool   // some traits may be missing, because not all identify calls were read or there are too many traits
 
-	End      int64 // Order of the newest item at the time of Read
-	Retained int   // number of items in the history, of all users
-	Expired  int64 // number of expired calls, of all users
+	End      int64 // order of the newest item at the time of Read
+	Retained int   // number of items in the history, for all users
+	Expired  int64 // number of expired calls, for all users
 }
 
 // An Entry is a call of a timeline.
 type Entry struct {
 	history.Item
-	At     time.Time     // see Happened
-	Gap    time.Duration // since the previous call; 0 for the first one
+	At     time.Time     // time of the call; see Happened
+	Gap    time.Duration // time since the previous call; 0 for the first one
 	Late   time.Duration // time between the call and its arrival
-	Link   *Link         // IDs that the call links, or nil
-	Traits *Changes      // of an identify call with traits
+	Link   *Link         // link that the call created, or nil
+	Traits *Changes      // changes by an identify call with traits
 }
 
-// Read returns size calls of the user with an ID, starting at index from. If from is
-// negative, it returns the newest size calls. For an empty ID, the result is empty.
+// Read returns size calls of the user who has an ID, starting at index from. If from is negative, it
+// returns the newest size calls. If the ID is empty, the result is empty.
 func Read(h *history.History, id string, from, size int) Timeline {
 	end, count := h.End()
 	t := Timeline{End: end.Order, Retained: count, Expired: h.Expired()}
@@ -93,7 +93,7 @@ func (t *Timeline) collect(h *history.History) []history.Item {
 	return calls
 }
 
-// traitsBefore returns the traits after calls.
+// traitsBefore returns the traits that result from calls.
 func (t *Timeline) traitsBefore(calls []history.Item) *Traits {
 	var identifies []*tracking.Call
 	for i := range calls {
@@ -140,7 +140,7 @@ func Happened(i *history.Item) time.Time {
 	return i.At()
 }
 
-// CountSince returns the number of a user's calls that arrived after the item with an order.
+// CountSince returns the number of calls that contain an ID and arrived after the item with an order.
 func CountSince(h *history.History, id string, order int64) (n int) {
 	end, _ := h.End()
 	if end.Order <= order || id == "" {

@@ -154,8 +154,8 @@ func TestCountSince(t *testing.T) {
 // TestTraitsHistory checks the changes of each identify call.
 func TestTraitsHistory(t *testing.T) {
 	for name, c := range map[string]struct {
-		traits []string // of consecutive identify calls; "" for none
-		want   []string // lines of the last call: path kind first second
+		traits []string // traits of consecutive identify calls; "" for a call without traits
+		want   []string // expected changes of the last call: path, kind, old value, new value
 		equal  int
 		stand  string
 	}{
@@ -175,7 +175,7 @@ func TestTraitsHistory(t *testing.T) {
 				w.add(time.Duration(i)*time.Minute, `"type":"identify","userId":"ada","traits":`+traits)
 				w.add(time.Duration(i)*time.Minute+1, `"type":"group","groupId":"g","userId":"ada","traits":{"of":"the group"}`)
 			}
-			for _, window := range []int{100, 2} { // all calls, and only the last ones
+			for _, window := range []int{100, 2} { // a window with all calls, and one with only the last calls
 				tl := timeline.Read(w.h, "ada", -1, window)
 				last := tl.Entries[len(tl.Entries)-2]
 				var got []string
@@ -192,7 +192,7 @@ func TestTraitsHistory(t *testing.T) {
 	}
 }
 
-// TestTraitsAreLimited: anyone can send traits with new names.
+// TestTraitsAreLimited checks the size limit, because anyone can send traits with new names.
 func TestTraitsAreLimited(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {

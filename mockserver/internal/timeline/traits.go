@@ -8,19 +8,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
-// Traits are the traits of a user. An identify call sets some, and keeps the others.
+// Traits are the traits of a user. An identify call changes some traits and keeps the others.
 type Traits struct {
-	names     []string // in the order of their first assignment
+	names     []string // trait names, in order of their first assignment
 	keys      map[string][]byte
 	values    map[string][]byte
-	size      int  // of keys and values, in bytes
+	size      int  // size of keys and values in bytes
 	truncated bool // some traits were omitted because of maxTraits
 }
 
 const (
-	// maxTraits limits the size of a user's traits in bytes.
+	// maxTraits is the maximum size of a user's traits in bytes.
 	maxTraits = 64 << 10
-	// maxChanges limits the listed changes of one call.
+	// maxChanges is the maximum number of listed changes of one call.
 	maxChanges = 50
 )
 
@@ -29,7 +29,7 @@ type Changes struct {
 	Lines  []jsondiff.Line // new and changed traits
 	More   int             // number of further changes
 	Equal  int             // number of unchanged traits
-	Traits []byte          // afterwards, as a JSON object
+	Traits []byte          // resulting traits as a JSON object
 }
 
 // apply sets the traits of an identify call and returns the changes.
@@ -37,7 +37,7 @@ func (t *Traits) apply(body []byte) *Changes {
 	traits := traitsOf(body)
 	d, err := jsondiff.ComparePaths(t.current(traits), traits)
 	if err != nil {
-		return nil // the traits are missing
+		return nil // the call has no traits
 	}
 	t.set(traits)
 	c := &Changes{Equal: d.Equal, More: d.Differing, Traits: t.JSON()}
@@ -50,7 +50,7 @@ func (t *Traits) apply(body []byte) *Changes {
 	return c
 }
 
-// set is apply without changes.
+// set is like apply, but does not return the changes.
 func (t *Traits) set(traits []byte) {
 	if t.values == nil {
 		t.keys, t.values = map[string][]byte{}, map[string][]byte{}
@@ -74,8 +74,7 @@ func (t *Traits) set(traits []byte) {
 	}
 }
 
-// current returns the current values of the traits that are also in others, as a JSON
-// object.
+// current returns the current values of the traits whose names are also in others, as a JSON object.
 func (t *Traits) current(others []byte) []byte {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -101,7 +100,7 @@ func (t *Traits) JSON() []byte {
 	return out.Bytes()
 }
 
-// write appends a trait to an object if it is set.
+// write appends a trait to a JSON object if the trait is set.
 func (t *Traits) write(out *bytes.Buffer, name string) {
 	value, ok := t.values[name]
 	if !ok {
@@ -115,5 +114,5 @@ func (t *Traits) write(out *bytes.Buffer, name string) {
 	out.Write(value)
 }
 
-// traitsOf returns the traits of a call if they are an object, or nil.
+// traitsOf returns the traits of a call, or nil if they are not an object.
 func traitsOf(body []byte) []byte { return fields.Object(fields.Find(body, fields.Traits)) }

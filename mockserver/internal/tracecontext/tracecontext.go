@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Headers of a trace context, in canonical format.
+// Names of the headers, in canonical format.
 const (
 	ParentHeader = "Traceparent"
 	StateHeader  = "Tracestate"
@@ -19,21 +19,21 @@ type Context struct {
 }
 
 const (
-	parentLength = 55  // of version 00: 00-<32 digits>-<16 digits>-<2 digits>
-	maxState     = 512 // the minimum that must be propagated
-	longMember   = 128 // longer entries of the state are dropped first
+	parentLength = 55  // length of version 00: 00-<32 digits>-<16 digits>-<2 digits>
+	maxState     = 512 // minimum length that the recommendation requires to propagate
+	longMember   = 128 // longer entries of a state are dropped first
 	maxMembers   = 32
 	maxKey       = 256
 	maxValue     = 256
-	maxHeader    = 8 << 10 // of a state; longer ones are ignored
+	maxHeader    = 8 << 10 // maximum length of a state; a longer state is ignored
 )
 
-// Of returns the context in a request's headers, or nil if it is missing or invalid. An
-// invalid state is omitted.
+// Of returns the context in the headers of a request. It returns nil if traceparent is missing or
+// invalid. It omits an invalid tracestate.
 func Of(h http.Header) *Context {
 	parents := h[ParentHeader]
 	if len(parents) != 1 {
-		return nil // missing or ambiguous
+		return nil // the header is missing or ambiguous
 	}
 	parent, ok := ParseParent(parents[0])
 	if !ok {
@@ -61,9 +61,9 @@ func ParseParent(text string) (parent string, ok bool) {
 	case version == "00" || text[parentLength] != '-':
 		return "", false
 	}
-	set, _ := strconv.ParseUint(flags, 16, 8) // valid, see isHex
+	set, _ := strconv.ParseUint(flags, 16, 8) // isHex has checked the flags
 	if version == "00" && set&^known == 0 {
-		return text, true // the most common case does not allocate
+		return text, true // the most common case, without an allocation
 	}
 	return "00-" + trace + "-" + span + "-0" + strconv.FormatUint(set&known, 16), true
 }
@@ -87,8 +87,8 @@ func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func isZero(s string) bool { return strings.Trim(s, "0") == "" }
 
-// parseState returns the entries of a state, shortened to maxState, or "" if an entry is
-// invalid.
+// parseState returns the entries of a state, shortened to maxState. If an entry is invalid, it returns
+// "".
 func parseState(values []string) string {
 	length := 0
 	for _, v := range values {
@@ -113,8 +113,8 @@ func parseState(values []string) string {
 	return strings.Join(fit(members), ",")
 }
 
-// fit drops entries until the state is short enough: first long entries, then the last ones,
-// which are the oldest.
+// fit drops entries until the state is short enough. It drops long entries first, and then the last
+// entries, which are the oldest.
 func fit(members []string) []string {
 	length := max(len(members)-1, 0)
 	for _, m := range members {
@@ -155,11 +155,11 @@ func isValue(s string) bool {
 	return s != "" && len(s) <= maxValue
 }
 
-// A List contains the contexts of several calls; nil for calls without one. It may be shorter
-// than the list of calls: the missing contexts are nil.
+// A List contains the contexts of several calls. The context of a call without one is nil. A List may
+// be shorter than the list of calls; the missing contexts are nil.
 type List []*Context
 
-// Repeat returns a list of n contexts c.
+// Repeat returns a list that contains c n times.
 func Repeat(c *Context, n int) List {
 	if c == nil {
 		return nil
@@ -179,7 +179,7 @@ func (l List) At(i int) *Context {
 	return nil
 }
 
-// Between returns the contexts of the calls with from <= i < to.
+// Between returns the contexts of the calls from index from up to, but not including, index to.
 func (l List) Between(from, to int) List {
 	if from >= len(l) {
 		return nil
@@ -187,7 +187,8 @@ func (l List) Between(from, to int) List {
 	return l[from:min(to, len(l))]
 }
 
-// With returns the list with the context of call i, which must be after the others.
+// With returns the list with the context of call i added. Index i must be greater than those of
+// previous calls.
 func (l List) With(i int, c *Context) List {
 	if c == nil {
 		return l
@@ -201,8 +202,8 @@ func (l List) With(i int, c *Context) List {
 // contextBytes is the approximate memory of a context without its strings.
 const contextBytes = 32
 
-// Size returns the approximate memory of the list in bytes. Adjacent calls of one request
-// share a context.
+// Size returns the approximate memory of the list in bytes. Adjacent calls of one request share a
+// context, which is counted once.
 func (l List) Size() (n int64) {
 	var last *Context
 	for _, c := range l {

@@ -17,7 +17,7 @@ type computationRecord struct {
 	Computation
 	claim
 	Current storedList   `json:"current"`         // the last list that was sent
-	Queue   []storedList `json:"queue,omitempty"` // lists of unfinished syncs; of a deletion request: the users to remove
+	Queue   []storedList `json:"queue,omitempty"` // lists of unfinished syncs; the list of a deletion request contains the users to remove
 }
 
 // A storedList refers to a roster in the State.
@@ -28,8 +28,8 @@ type storedList struct {
 }
 
 const (
-	maxQueuedSyncs = 16 // per computation
-	keptSyncs      = 20 // done syncs
+	maxQueuedSyncs = 16 // maximum number of unfinished syncs per computation
+	keptSyncs      = 20 // number of retained syncs that are done
 )
 
 // Whole implements state.Record.
@@ -43,7 +43,7 @@ func (r computationRecord) done() int { return len(r.Syncs) - len(r.Queue) }
 // next returns the first sync that is not done.
 func (r computationRecord) next() *Sync { return &r.Syncs[r.done()] }
 
-// checkKind returns an error if the record has another kind.
+// checkKind returns an error if the other record is of another kind.
 func (r computationRecord) checkKind(of computationRecord) error {
 	if r.ID == "" || r.Kind == of.Kind {
 		return nil
@@ -51,7 +51,7 @@ func (r computationRecord) checkKind(of computationRecord) error {
 	return fmt.Errorf("%w: the trait %q of destination %q is already used by the %s %q", state.ErrExists, r.Key, r.Destination, r.Kind, r.Name)
 }
 
-// enqueue adds a list to the queue and returns its sync.
+// enqueue adds a list to the queue and returns its sync with an ID and a state.
 func (r *computationRecord) enqueue(list storedList, sync Sync) Sync {
 	now := time.Now().UTC()
 	var last Sync
@@ -82,8 +82,8 @@ func (r *computationRecord) finish(list storedList) {
 	r.end()
 }
 
-// context returns the context of the calls of a sync. personas has the format of the service's
-// own audiences and traits.
+// context returns the context of a sync's calls. The field personas has the format that the
+// service uses for its audiences and traits.
 func (r computationRecord) context(sync int) map[string]any {
 	return map[string]any{
 		string(r.Kind): map[string]any{"name": r.Name, "key": r.Key, "sync": sync},
@@ -96,7 +96,7 @@ func (r computationRecord) lists() []storedList {
 	return append([]storedList{r.Current}, r.Queue...)
 }
 
-// announced returns the lists that were or will be sent to the destination, in order.
+// announced returns the lists that the destination has received or will receive, in order.
 func (r computationRecord) announced() []storedList {
 	lists := []storedList{r.Current}
 	for i, q := range r.Queue {
@@ -107,8 +107,8 @@ func (r computationRecord) announced() []storedList {
 	return lists
 }
 
-// begun returns the timestamp of the last sync that is done or running. It is zero before
-// the first sync.
+// begun returns the timestamp of the last sync that is done or running, or the zero time if
+// there is none.
 func (r computationRecord) begun() time.Time {
 	begun := r.done()
 	if len(r.Queue) > 0 && r.next().State == SyncRunning {
@@ -120,7 +120,7 @@ func (r computationRecord) begun() time.Time {
 	return r.Syncs[begun-1].Timestamp
 }
 
-// latest returns the last list whose calls have begun.
+// latest returns the last list for which calls were created.
 func (r computationRecord) latest() storedList {
 	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" {
 		return r.Queue[0]
@@ -146,21 +146,21 @@ func (u *Service) loadComputation(ctx context.Context, id string) (computationRe
 	return state.Load[computationRecord](ctx, u.state, computationKey(id))
 }
 
-// named returns the name of the record, see namePrefix, with the newest list.
+// named returns the name of the record with its newest list; see namePrefix.
 func (r computationRecord) named(newest Sync) Computation {
 	c := r.Computation
 	c.Syncs = []Sync{newest}
 	return c
 }
 
-// lacks reports whether the record has lost the update that queued a sync.
+// lacks reports whether the record is missing the update that queued a sync.
 func (r computationRecord) lacks(s Sync) bool {
 	displaced := len(r.Syncs) > 0 && r.Syncs[0].Number > s.Number
 	return !displaced && !slices.ContainsFunc(r.Syncs, func(known Sync) bool { return known.Deletion == "" && known.Timestamp.Equal(s.Timestamp) })
 }
 
-// enqueue makes an upload the next list of a computation. It creates the computation if
-// necessary, except for a deletion.
+// enqueue adds an uploaded list to a computation's queue. It creates the computation if
+// necessary, unless the list belongs to a deletion request.
 func (u *Service) enqueue(ctx context.Context, of computationRecord, list storedList, sync Sync) (Sync, error) {
 	var refused error
 	_, err := state.Update(ctx, u.state, computationKey(of.ID), func(r *computationRecord) error {
@@ -179,12 +179,12 @@ func (u *Service) enqueue(ctx context.Context, of computationRecord, list stored
 		if refused != nil {
 			return refused
 		}
-		r.Name = of.Name // several names have the same key: the newest is shown
+		r.Name = of.Name // several names have the same key: the newest one is shown
 		sync = r.enqueue(list, sync)
 		return nil
 	})
 	if refused != nil {
-		u.deleteLists(of.ID, list) // after other errors the list may be queued
+		u.deleteLists(of.ID, list) // only in this case: after other errors the list may be queued
 	}
 	if err == nil && sync.Deletion == "" {
 		err = state.Put(ctx, u.state, nameKey(computationKey(of.ID)), of.named(sync))
@@ -196,14 +196,14 @@ func (u *Service) enqueue(ctx context.Context, of computationRecord, list stored
 	return sync, nil
 }
 
-// readStored yields a stored list of a computation. The error is roster.ErrCorrupt if a
-// segment is lost; see repair.
+// readStored yields the entries of a stored list. The error is roster.ErrCorrupt if a segment is
+// lost; see repair.
 func (u *Service) readStored(ctx context.Context, id string, list storedList) roster.Seq {
 	return roster.Read(list.Segments, u.segments(ctx, id, list))
 }
 
-// salvageStored yields the entries of a stored list that are not lost, and the entries of
-// fill in place of the lost ones.
+// salvageStored yields the readable entries of a stored list. Lost segments are replaced with
+// the corresponding entries of fill.
 func (u *Service) salvageStored(ctx context.Context, id string, list storedList, fill roster.Seq) roster.Seq {
 	return roster.Salvage(list.Segments, u.segments(ctx, id, list), fill)
 }
@@ -219,8 +219,9 @@ func (u *Service) segments(ctx context.Context, id string, list storedList) func
 	}
 }
 
-// missingSegment returns roster.ErrCorrupt if the record still refers to the list, and
-// errReplaced otherwise: a list is deleted only after its record refers to another one.
+// missingSegment returns the error for a missing segment. It is roster.ErrCorrupt if the record
+// still refers to the list, and errReplaced otherwise, because a list is deleted only after its
+// record refers to another list.
 func (u *Service) missingSegment(ctx context.Context, id string, list storedList) error {
 	r, err := u.loadComputation(ctx, id)
 	if err != nil {
@@ -235,7 +236,7 @@ func (u *Service) missingSegment(ctx context.Context, id string, list storedList
 // errReplaced reports that another process has replaced the list.
 var errReplaced = errors.New("mockserver: another process has replaced the list")
 
-// upload stores a list before its record refers to it.
+// upload stores a list. The caller then stores a record that refers to it.
 func (u *Service) upload(ctx context.Context, id string, entries roster.Seq) (storedList, error) {
 	list := storedList{Upload: u.newUpload()}
 	var err error
@@ -249,7 +250,7 @@ func (u *Service) upload(ctx context.Context, id string, entries roster.Seq) (st
 	return list, nil
 }
 
-// deleteLists deletes lists that no record refers to. clean deletes those it could not delete.
+// deleteLists deletes lists that no record refers to. If it fails, clean deletes them later.
 func (u *Service) deleteLists(id string, lists ...storedList) {
 	ctx, cancel := context.WithTimeout(u.work.ctx, deleteTime)
 	defer cancel()
@@ -263,5 +264,5 @@ func (u *Service) deleteLists(id string, lists ...storedList) {
 	}
 }
 
-// deleteTime bounds the duration of deleteLists.
+// deleteTime is the timeout of deleteLists.
 const deleteTime = 5 * time.Second

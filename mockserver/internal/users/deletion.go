@@ -14,28 +14,30 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A deletion request has these stages. Each is stored before the next one begins.
+// A deletion request has these stages. The result of each stage is stored before the next
+// stage begins.
 //
 //	accept store the users in the State, in chunks that no record refers to, and then the
 //	       record. The request is durable now, and DeleteUsers returns
-//	send   store a call of type delete for each user and source in the journal, and note each
-//	       batch in the record
+//	send   store a call of type delete for each user and source in the journal, and record
+//	       each batch
 //	erase  remove the users from the lists of audiences and computed traits
 //	wait   store the results of the calls in the chunks
 //	done   all calls have ended; the request is retained for DeletionKept
 //
 // The messageIds of the calls are deterministic.
 
-// maxDeletionTargets is the maximum number of pairs of source and destination of a request.
+// maxDeletionTargets is the maximum number of targets of a request. A target is a pair of
+// source and destination.
 const maxDeletionTargets = 1000
 
 // DeleteUsers accepts a deletion request. When it returns nil, the request is stored. Its
-// notifications are created in the background, also after a restart, and are signed, delivered
-// and retried like other calls. For an ID that exists it returns the existing request, or
-// state.ErrExists if that one has other users or another source.
+// notifications are created in the background, even after a restart, and are signed, delivered
+// and retried like other calls. If a request with the same ID exists, DeleteUsers returns the
+// existing request, or state.ErrExists if its users or its source are different.
 //
-// The users are also removed from the lists of audiences and computed traits of the sources,
-// without further calls.
+// The users are also removed from the lists of audiences and computed traits of the sources.
+// This creates no other calls.
 func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
 	if u.work.stopping() {
 		return Deletion{}, state.ErrClosed
@@ -61,7 +63,7 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 	})
 }
 
-// check returns all problems of a request, joined, or nil.
+// check returns all problems of a request as a joined error, or nil.
 func (r DeletionRequest) check() error {
 	var problems []error
 	switch n := len(r.UserIDs); {
@@ -83,8 +85,8 @@ func (r DeletionRequest) check() error {
 	return errors.Join(problems...)
 }
 
-// deletionTargets returns the sources of a request, and the destinations that are enabled for
-// them.
+// deletionTargets returns the sources of a request, and the targets with the destinations that
+// are enabled for these sources.
 func (u *Service) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
 	settings := u.config.Settings()
 	if source != "" {
@@ -112,17 +114,17 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	return sources, targets, nil
 }
 
-// acceptDeletion stores a request, unless it exists.
-func (u *Service) acceptDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
-	key := text.Digest(asked.ID)
+// acceptDeletion stores a request, unless it exists already.
+func (u *Service) acceptDeletion(ctx context.Context, users []string, request deletionRecord) (Deletion, error) {
+	key := text.Digest(request.ID)
 	taken, err := u.loadDeletion(ctx, key)
 	if errors.Is(err, state.ErrNotFound) {
-		if err := u.putChunks(ctx, key, asked, users); err != nil {
+		if err := u.putChunks(ctx, key, request, users); err != nil {
 			return Deletion{}, err
 		}
 		taken, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 			if r.ID == "" {
-				*r = asked // not stored by another process in the meantime
+				*r = request // another process has not stored the request in the meantime
 			}
 			return nil
 		})
@@ -130,8 +132,8 @@ func (u *Service) acceptDeletion(ctx context.Context, users []string, asked dele
 	switch {
 	case err != nil:
 		return Deletion{}, err
-	case taken.Fingerprint != asked.Fingerprint:
-		return Deletion{}, fmt.Errorf("%w: deletion request %s exists with other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, asked.ID))
+	case taken.Fingerprint != request.Fingerprint:
+		return Deletion{}, fmt.Errorf("%w: deletion request %s exists with other users or another source", state.ErrExists, text.Quote(text.MaxRepeated, request.ID))
 	}
 	if err := state.Put(ctx, u.state, nameKey(deletionKey(key)), taken.Deletion); err != nil {
 		return Deletion{}, err
@@ -175,7 +177,7 @@ func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	return u.counted(ctx, key, r)
 }
 
-// withoutRecord returns the request of a lost record.
+// withoutRecord returns d for a request with a lost record.
 func (d Deletion) withoutRecord() Deletion {
 	d.LostUsers, d.LostRecord = d.Users, true
 	return d
@@ -212,9 +214,9 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 	return all, err
 }
 
-// DeletionOutcomes returns the results of the notifications of a request that match filter,
-// ordered by user: up to limit after skipping offset, and whether there are more. The error is
-// state.ErrUnknown if the request does not exist.
+// DeletionOutcomes returns the results of a request's notifications that match filter, ordered
+// by user. It skips offset results and returns at most limit; more reports whether others
+// follow. The error is state.ErrUnknown if the request does not exist.
 func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
 	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
@@ -222,7 +224,7 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 		var chunk deletionChunk
 		chunk, err = u.loadChunk(ctx, key, r, n)
 		if errors.Is(err, state.ErrNotFound) {
-			err = nil // lost
+			err = nil // the chunk is lost
 			continue
 		}
 		if err != nil {
@@ -241,7 +243,7 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 		}
 	}
 	if errors.Is(err, state.ErrNotFound) {
-		_, err = lostRecord[Deletion](ctx, u, deletionKey(key)) // with its outcomes
+		_, err = lostRecord[Deletion](ctx, u, deletionKey(key)) // its outcomes are lost too
 	}
 	if err != nil {
 		return nil, false, unknownDeletion(id, err)
@@ -272,7 +274,7 @@ func oneOf[T comparable](wanted []T, value T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, value)
 }
 
-// WaitDeletion waits until every notification of a request has ended. If ctx ends earlier, it
+// WaitDeletion waits until every notification of a request has ended. If ctx is canceled first, it
 // returns the current state and an error.
 func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion

@@ -42,7 +42,7 @@ func lines(all []users.DeletionOutcome) []string {
 	return lines
 }
 
-// deleted makes a deletion request and waits until it is completed.
+// deleted makes a deletion request and waits until the request is completed.
 func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.Deletion {
 	t.Helper()
 	d, err := c.Users().DeleteUsers(t.Context(), r)
@@ -299,7 +299,7 @@ func TestDeletionWithRemovedDestination(t *testing.T) {
 	})
 }
 
-// A failingState fails updates with the error that fail returns.
+// A failingState fails an update if fail returns an error.
 type failingState struct {
 	state.Store
 	fail func(key string) bool
@@ -358,7 +358,7 @@ func TestOutcomesOfADeletedRequestAreDropped(t *testing.T) {
 	})
 }
 
-// Each update of a record fails once.
+// In this test, each update of a record fails once.
 func TestStateErrorsCauseNoDuplicates(t *testing.T) {
 	for failing, done := int64(1), false; !done; failing++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -411,10 +411,10 @@ func TestDeletedUsersAreRemovedFromLists(t *testing.T) {
 	assert.Len(t, all[1].Syncs, 1, "the other list contains none of the users")
 
 	synced(t, c, big("u2", "u3"))
-	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "no notice for u1, a new one for u2")
+	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.received(), "no notice for u1, a new one for u2")
 }
 
-// The process crashes before and after each of its writes.
+// In this test, the process crashes before and after each of its writes.
 func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 	userIDs := numbered(5)
 	for _, after := range []bool{false, true} {
@@ -429,7 +429,7 @@ func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
 				_, err := w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
-				time.Sleep(10 * time.Second) // until it can make no more progress
+				time.Sleep(10 * time.Second) // by then, the process makes no more progress
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.die()

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// lossyState reports the records whose keys are lost as missing.
+// A lossyState returns state.ErrNotFound for lost keys.
 type lossyState struct {
 	state.Store
 	lost func(key string) bool
@@ -29,7 +29,7 @@ func (s lossyState) Get(ctx context.Context, key string) ([]byte, uint64, error)
 }
 
 func TestLostDeletionChunkLosesOnlyItsUsers(t *testing.T) {
-	ids := numbered(200) // chunks of 80, 80 and 40
+	ids := numbered(200) // stored as chunks of 80, 80 and 40 users
 	for chunk, lost := range [][]string{ids[:80], ids[80:160], ids[160:]} {
 		t.Run(fmt.Sprint(chunk), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

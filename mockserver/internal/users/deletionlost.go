@@ -15,14 +15,16 @@ import (
 
 const (
 	// lostAfter is how long notifications must be neither pending nor observed before their
-	// outcomes count as lost, because the process that observed them was killed. The
+	// outcomes count as lost. This happens if the process that observed them was killed. The
 	// notifications are then sent again, although most were probably delivered.
 	lostAfter = time.Minute
-	// maxResent is the average number of times the notifications of a target are sent again.
+	// maxResent is how often the notifications of a target may be sent again, on average over
+	// all targets.
 	maxResent = 3
 )
 
-// findLost sends notifications again that are neither pending nor have an outcome.
+// findLost finds notifications that are neither pending nor have an outcome, and sends them
+// again.
 func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) error {
 	lost, err := w.lostTargets(ctx, targets)
 	if err != nil {
@@ -49,8 +51,8 @@ func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) e
 	})
 }
 
-// lostTargets returns the targets with lost outcomes. The notifications of removed destinations
-// fail.
+// lostTargets returns the targets with lost outcomes. It records notifications to removed
+// destinations as failed.
 func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget) (lost []int, err error) {
 	ledgers, err := w.config.Journal.Ledger(ctx)
 	if err != nil {
@@ -75,7 +77,7 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 	return lost, nil
 }
 
-// recover stores the outcomes of failed notifications of a target, and sends notifications with an
+// recover stores the outcomes of a target's failed notifications, and sends notifications with an
 // unknown outcome again.
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
@@ -123,8 +125,8 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 	return nil
 }
 
-// conclude queries end for the results of a target's pending notifications and stores the known
-// ones. It returns the users whose notifications are still pending.
+// conclude calls end for each pending notification of a target, and stores the results that end
+// knows. It returns the users with notifications that are still pending.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk
@@ -139,7 +141,7 @@ func (w *deletionWork) conclude(ctx context.Context, target int, end func(user i
 			}
 		})
 		if errors.Is(err, state.ErrNotFound) {
-			continue // lost
+			continue // the chunk is lost
 		}
 		if err != nil {
 			return nil, err

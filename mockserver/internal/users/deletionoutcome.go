@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// outcomesPause is how long outcomes are collected before they are stored.
+// outcomesPause is how long the Service collects outcomes before it stores them.
 const outcomesPause = 100 * time.Millisecond
 
 // Observe implements event.Observer. It collects the outcomes of notifications.
@@ -61,7 +61,7 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 			byChunk[user/r.Chunk] = append(byChunk[user/r.Chunk], n)
 		}
 	}
-	perhaps := false // all may have ended
+	perhaps := false // whether all notifications may have ended
 	for _, n := range slices.Sorted(maps.Keys(byChunk)) {
 		if err != nil {
 			break
@@ -74,7 +74,7 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 			}
 		})
 		if errors.Is(err, state.ErrNotFound) {
-			err, perhaps = nil, true // lost
+			err, perhaps = nil, true // the chunk is lost
 			continue
 		}
 		perhaps = perhaps || chunk.ended()
@@ -82,7 +82,7 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 	if err == nil && perhaps {
 		_, _, err = u.complete(ctx, key)
 	}
-	if err != nil && !errors.Is(err, state.ErrNotFound) { // a request that was deleted or never existed
+	if err != nil && !errors.Is(err, state.ErrNotFound) { // ErrNotFound means that the request was deleted or never existed
 		return err
 	}
 	u.outcomes.stored(key, ended)

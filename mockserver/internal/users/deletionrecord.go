@@ -16,17 +16,17 @@ import (
 // A deletionRecord is the stored record of a request, under deletionKey. The users and their
 // results are stored in chunks.
 type deletionRecord struct {
-	Deletion // the counts are set when all notifications have ended
+	Deletion // its counts are set when all notifications have ended
 	claim
 	Fingerprint string    `json:"fingerprint"`    // hash of the source and the users
 	Sources     []string  `json:"sources"`        // all sources, even without targets
 	Upload      string    `json:"upload"`         // name of the upload with the chunks
 	Chunk       int       `json:"chunk"`          // number of users per chunk; the last may have fewer
-	Sent        int       `json:"sent,omitempty"` // number of calls in the journal, ordered by source, then user
+	Sent        int       `json:"sent,omitempty"` // number of calls stored in the journal; the calls are ordered by source, then user
 	SentAt      time.Time `json:"sentAt,omitzero"`
 	Erased      bool      `json:"erased,omitempty"`
-	LostSince   time.Time `json:"lostSince,omitzero"` // when outcomes were first found lost
-	Resent      int       `json:"resent,omitempty"`   // number of targets whose notifications were sent again
+	LostSince   time.Time `json:"lostSince,omitzero"` // time when lost outcomes were first found
+	Resent      int       `json:"resent,omitempty"`   // number of targets with notifications that were sent again
 }
 
 // Whole implements state.Record.
@@ -47,8 +47,8 @@ func (k deletionChunk) Whole() bool {
 }
 
 const (
-	// chunkOutcomes and chunkUsers bound the outcomes and users of a chunk. A chunk therefore
-	// fits into MaxValue even if all its strings must be escaped.
+	// chunkOutcomes and chunkUsers limit the outcomes and users of a chunk. With these limits, a
+	// chunk fits into MaxValue even if all its strings must be escaped.
 	chunkOutcomes = 500
 	chunkUsers    = 80
 )
@@ -68,7 +68,7 @@ func (r deletionRecord) sourcesNotified() []string {
 	return sources
 }
 
-// destinations returns the destinations of a source.
+// destinations returns the destinations of a source in this request.
 func (r deletionRecord) destinations(source string) []string {
 	var names []string
 	for _, t := range r.Targets {
@@ -84,13 +84,13 @@ func (r deletionRecord) messageIDs(key string) string {
 	return deletionIDPrefix + key + "-" + r.Secret + "-"
 }
 
-// messageID returns the messageId of the notification for a user number and a source. find
-// parses it.
+// messageID returns the messageId of the notification for a user number and a source. The method
+// find parses it.
 func (r deletionRecord) messageID(key, source string, user int) string {
 	return fmt.Sprintf("%s%d-%d", r.messageIDs(key), slices.Index(r.sourcesNotified(), source), user)
 }
 
-// find returns the numbers of the user and the target of a notification.
+// find returns the user number and the target number of a notification.
 func (r deletionRecord) find(key string, n notification) (user, target int, ok bool) {
 	place, ours := strings.CutPrefix(n.messageID, r.messageIDs(key))
 	_, number, _ := strings.Cut(place, "-")
@@ -130,7 +130,7 @@ func (k deletionChunk) ended() bool {
 	return true
 }
 
-// loadDeletion returns the record of a request, or state.ErrNotFound.
+// loadDeletion returns the record of a request. The error is state.ErrNotFound if there is none.
 func (u *Service) loadDeletion(ctx context.Context, key string) (deletionRecord, error) {
 	return state.Load[deletionRecord](ctx, u.state, deletionKey(key))
 }
@@ -160,9 +160,9 @@ func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord,
 	})
 }
 
-// count sets the counts of a request's targets and its lost users, unless the request is
-// completed. It returns the number of pending notifications. Chunks are not deleted before the
-// request is completed, so a missing chunk is lost.
+// count sets the counts of a request's targets and the number of its lost users, unless the
+// request is completed. It returns the number of pending notifications. Before completion, chunks
+// are not deleted, so a missing chunk is lost.
 func (u *Service) count(ctx context.Context, key string, r *deletionRecord) (pending int, err error) {
 	if !r.CompletedAt.IsZero() {
 		return 0, nil
@@ -200,7 +200,7 @@ func (u *Service) complete(ctx context.Context, key string) (targets []DeletionT
 	targets, lost := r.Targets, r.LostUsers
 	_, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
 		if r.ID == "" {
-			return state.ErrNotFound // deleted in the meantime
+			return state.ErrNotFound // the request was deleted in the meantime
 		}
 		if r.CompletedAt.IsZero() {
 			r.CompletedAt, r.Targets, r.LostUsers = time.Now().UTC(), targets, lost

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// deletionsWaiting returns the keys of the requests that are not completed, and deletes expired
-// ones.
+// deletionsWaiting returns the keys of the requests that are not completed. It also deletes
+// expired requests.
 func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 	keys, err := state.Keys(ctx, u.state, deletionPrefix)
 	if err != nil {
@@ -24,7 +24,7 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 		if !known {
 			r, err := u.loadDeletion(ctx, key)
 			switch {
-			case errors.Is(err, state.ErrNotFound): // deleted by another process
+			case errors.Is(err, state.ErrNotFound): // another process has deleted the request
 				continue
 			case err != nil:
 				return open, err
@@ -45,7 +45,7 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 	return open, nil
 }
 
-// deleteDeletion deletes a request. If it fails halfway, clean deletes the chunks.
+// deleteDeletion deletes a request. If it is interrupted, clean deletes the chunks later.
 func (u *Service) deleteDeletion(ctx context.Context, key string) error {
 	if err := u.deleteNamed(ctx, deletionKey(key)); err != nil {
 		return err
@@ -53,7 +53,8 @@ func (u *Service) deleteDeletion(ctx context.Context, key string) error {
 	return u.state.Delete(ctx, chunkPrefix+"."+key)
 }
 
-// workOnDeletion creates the calls of a request and checks for lost outcomes.
+// workOnDeletion creates the calls of a request. If it is called again later, it checks for lost
+// outcomes.
 func (u *Service) workOnDeletion(ctx context.Context, key string) error {
 	w, err := u.claimDeletion(ctx, key)
 	if err != nil {
@@ -74,7 +75,7 @@ func (u *Service) workOnDeletion(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	return errNoWork // until the next check
+	return errNoWork // until the next check for lost outcomes
 }
 
 // send creates the remaining calls for one source.
@@ -98,10 +99,11 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			}
 		}
 	}
-	return w.flush(ctx, e, (number+1)*w.record.Users) // the chunk of the last users may be lost
+	return w.flush(ctx, e, (number+1)*w.record.Users) // counts all users, because the last chunks may be lost
 }
 
-// flush stores the calls of e in the journal, and then records sent, the total number so far.
+// flush stores the calls of e in the journal, and then stores sent in the record. sent is the
+// total number of calls so far.
 func (w *deletionWork) flush(ctx context.Context, e *emitter, sent int) error {
 	if err := w.emit(ctx, e, w.record.Sent < w.maybeStored); err != nil {
 		return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
@@ -130,8 +132,8 @@ func (w *deletionWork) erase(ctx context.Context) error {
 // A deletionWork is the work on one request.
 type deletionWork struct {
 	lease[deletionRecord, *deletionRecord]
-	id          string // the key without its prefix
-	maybeStored int    // number of the first calls that may be stored although the record does not contain them
+	id          string // key of the request without its prefix
+	maybeStored int    // calls with lower numbers may be stored although the record does not count them
 }
 
 // claimDeletion acquires the lease of a request.
@@ -152,8 +154,8 @@ func (u *Service) claimDeletion(ctx context.Context, id string) (*deletionWork, 
 	return w, err
 }
 
-// users yields the users of the request from a number on, with their numbers. It skips lost
-// chunks.
+// users yields the users of the request with their numbers, starting at number from. It skips
+// lost chunks.
 func (w *deletionWork) users(ctx context.Context, from int) iter.Seq2[deletionUser, error] {
 	return func(yield func(deletionUser, error) bool) {
 		for n := from / w.record.Chunk; n < w.record.chunks(); n++ {

@@ -18,8 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Synthetic calls for deletion requests, audiences and computed traits are stored in the journal
-// and delivered like the calls of senders.
+// Limits of the batches of synthetic calls.
 const (
 	// defaultBatchCalls is the default of Config.BatchCalls.
 	defaultBatchCalls = 500
@@ -27,8 +26,8 @@ const (
 	emitBytes = 256 << 10
 )
 
-// emit stores the added calls. perhapsStored reports that some may be stored already, after a
-// crash or a failed attempt; emit removes the known ones.
+// emit stores the added calls. perhapsStored reports that some of them may already be stored,
+// after a crash or a failed attempt. In this case, emit removes known calls first.
 func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	b := e.batch(time.Now())
 	if perhapsStored {
@@ -48,8 +47,8 @@ func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) erro
 	return err
 }
 
-// emitted ends a stored batch. If err is not nil, the record does not contain it, and its calls
-// become known, so that they are not stored again.
+// emitted discards the calls of a stored batch. If err is not nil, the record could not be
+// updated. emitted then marks the calls as known, so that they are not stored again.
 func (u *Service) emitted(e *emitter, err error) error {
 	if err != nil {
 		for _, c := range e.calls {
@@ -61,10 +60,10 @@ func (u *Service) emitted(e *emitter, err error) error {
 	return err
 }
 
-// learn makes the stored calls of a failed batch known.
+// learn marks the calls of a partly stored batch as known.
 func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
 	known := make(chan int, 1)
-	go func() { known <- partly.Stored() }() // ends with the journal
+	go func() { known <- partly.Stored() }() // returns at the latest when the journal closes
 	select {
 	case n := <-known:
 		b.Calls = b.Calls[:n]
@@ -85,11 +84,11 @@ func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.Appe
 type emitter struct {
 	typ       string
 	source    string
-	timestamp time.Time // of all calls
-	common    []byte    // common fields of the bodies, each after a comma
+	timestamp time.Time // timestamp of all calls
+	common    []byte    // encoded fields that all bodies have in common, each after a comma
 
-	calls []syntheticCall // of the current batch
-	bytes int             // approximate size of their bodies
+	calls []syntheticCall // calls of the current batch
+	bytes int             // approximate size of the bodies of calls
 }
 
 // A syntheticCall contains the fields that differ between calls.
@@ -98,7 +97,8 @@ type syntheticCall struct {
 	traits     []byte // a JSON object, or nil
 }
 
-// newEmitter returns an emitter of calls for some destinations only. context may be nil.
+// newEmitter returns an emitter of calls that only the given destinations receive. context may
+// be nil.
 func newEmitter(typ, source string, timestamp time.Time, destinations []string, context map[string]any) (*emitter, error) {
 	same, err := json.Marshal(struct {
 		Context      map[string]any `json:"context,omitempty"`
@@ -107,7 +107,7 @@ func newEmitter(typ, source string, timestamp time.Time, destinations []string, 
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	same[0], same = ',', same[:len(same)-1] // replace the opening brace, remove the closing one
+	same[0], same = ',', same[:len(same)-1] // replaces the opening brace and removes the closing one
 	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), common: same}, nil
 }
 
@@ -119,7 +119,7 @@ func (e *emitter) add(id, userID string, traits []byte) {
 // full reports whether the batch has enough calls or bytes.
 func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
 
-// batch returns the added calls as a batch received at now.
+// batch returns a batch with the added calls, received at now.
 func (e *emitter) batch(now time.Time) event.Batch {
 	b := event.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
 	for i, c := range e.calls {
@@ -147,15 +147,15 @@ func (e *emitter) call(now time.Time, of syntheticCall) tracking.Call {
 	return c
 }
 
-// superseded is the reason of notices that a newer list contradicts.
+// superseded is the reason not to send a call that a newer list contradicts.
 const superseded = "superseded: a newer list contradicts this call"
 
-// Superseded returns the reason not to send a call: it is a notice of an audience or a
-// computed trait with a newer list that contradicts it. The reason is empty for every other
-// call, and if the list cannot be read.
+// Superseded returns the reason not to send a call of an audience or a computed trait, if a newer
+// list contradicts the call. The reason is empty for every other call, and if the list cannot be
+// read.
 //
-// A list is newer if its timestamp is later. The number of the sync does not decide: a
-// computation that was deleted begins again at 1, with another secret.
+// A list is newer if its timestamp is later. Sync numbers cannot be compared, because they start
+// at 1 again after a computation is deleted and created again.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
 	id, ok := computationOfMessage(c.ID)
 	if !ok {
@@ -181,11 +181,11 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 		case err == nil:
 			return superseded
 		}
-		unreadable = list.Upload // another list may have replaced it in the meantime
+		unreadable = list.Upload // another process may have replaced the list in the meantime
 	}
 }
 
-// computationOfMessage returns the ID of the computation whose notice has a messageId.
+// computationOfMessage returns the ID of the computation that created a messageId.
 func computationOfMessage(messageID string) (id string, ok bool) {
 	kind, rest, _ := strings.Cut(messageID, "-")
 	id, _, _ = strings.Cut(rest, "-")

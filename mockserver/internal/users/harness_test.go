@@ -22,7 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A notice is a webhook request: the tested fields of its body, and its message ID.
+// A notice contains the tested fields of a webhook request: those of its body and its message ID.
 type notice struct {
 	Type      string
 	UserID    string
@@ -38,11 +38,11 @@ type notice struct {
 	id, host, body, signature string
 }
 
-// An inbox is the webhook of all hosts, in process.
+// An inbox is an in-process webhook for all hosts.
 type inbox struct {
 	mu     sync.Mutex            // guards the fields below
-	answer func(host string) int // the status; 0 is 200
-	got    []notice              // requests with a 200 response
+	answer func(host string) int // returns the status for a host; 0 means 200
+	got    []notice              // requests that received a 200 response
 }
 
 func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -73,7 +73,7 @@ func (b *inbox) answers(answer func(host string) int) {
 	b.answer = answer
 }
 
-// take returns the requests since the last take, sorted by host and user.
+// take returns the requests since the previous take, sorted by host and user.
 func (b *inbox) take() []notice {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,16 +83,16 @@ func (b *inbox) take() []notice {
 	return got
 }
 
-// told returns the requests since the previous call of take, as "host user key=value", sorted
-// by host and user.
-func (b *inbox) told() []string {
-	var told []string
+// received returns the requests since the previous take, formatted as "host user key=value" and
+// sorted by host and user.
+func (b *inbox) received() []string {
+	var received []string
 	for _, d := range b.take() {
 		for key, value := range d.Traits {
-			told = append(told, fmt.Sprintf("%s %s %s=%v", d.host, d.UserID, key, value))
+			received = append(received, fmt.Sprintf("%s %s %s=%v", d.host, d.UserID, key, value))
 		}
 	}
-	return told
+	return received
 }
 
 // hooks returns a destination for each name, with the name as the host.
@@ -157,7 +157,7 @@ func settle(t *testing.T, c *engine.Collector) {
 	}
 }
 
-// synced starts a sync, and waits for its end and its deliveries.
+// synced starts a sync, and waits for the end of the sync and its deliveries.
 func synced(t *testing.T, c *engine.Collector, r users.SyncRequest) users.Sync {
 	t.Helper()
 	s, err := c.Users().StartSync(within(t), r)
@@ -175,7 +175,7 @@ func audience(name string, members ...string) users.SyncRequest {
 
 func big(members ...string) users.SyncRequest { return audience("Big Spenders", members...) }
 
-// trait returns a request with lines of a computed trait.
+// trait returns a request with a list of a computed trait, one line per value.
 func trait(values ...string) users.SyncRequest {
 	return users.SyncRequest{Kind: users.KindTrait, Name: "Lifetime Value", List: strings.NewReader(strings.Join(values, "\n"))}
 }

@@ -59,7 +59,7 @@ func parseMember(line []byte) (roster.Entry, *webhook.FieldError) {
 	return roster.Entry{User: id}, checkUserID(id)
 }
 
-// parseValue parses a line of a computed trait. The value is returned in canonical form, so it
+// parseValue parses a line of a computed trait. It returns the value in canonical form, so values
 // can be compared.
 func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	var v struct {

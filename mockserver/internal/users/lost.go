@@ -11,11 +11,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// repair replaces the lists of the sync by their entries that are not lost, counts the lost
-// users, and restarts the sync. Without lost users it returns cause.
+// repair replaces the lists of the sync with copies without the lost entries, counts the lost
+// users, and restarts the sync. If no users are lost, it returns cause.
 //
-// Users lost from the current list count as unknown to the destination. Users lost from the next
-// list may not have left, so their entries of the current list are kept.
+// For users lost from the current list, calls are created as if the destination did not know them.
+// Users lost from the next list may still be members, so their entries of the current list are
+// kept.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
 	before, given := w.record.Current, w.list()
 	current, lost, err := w.salvage(ctx, before, roster.Empty)
@@ -51,7 +52,8 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	return nil
 }
 
-// salvage returns a list without its lost segments, and the number of lost users.
+// salvage stores a copy of a list without its lost segments. It returns the copy and the number of
+// lost users.
 func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq) (whole storedList, lost int64, err error) {
 	rest, err := roster.Count(w.salvageStored(ctx, w.record.ID, list, roster.Empty))
 	if err != nil || rest == list.Users {
@@ -61,7 +63,7 @@ func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq
 	return whole, list.Users - rest, err
 }
 
-// lostUsers returns the number of users lost since the last list that was sent without a loss.
+// lostUsers returns the number of users lost since the last sync without lost users.
 func (r computationRecord) lostUsers() (lost int64) {
 	for _, s := range slices.Backward(r.Syncs) {
 		if s.State == SyncDone && s.Deletion == "" && s.LostUsers == 0 {
@@ -72,14 +74,14 @@ func (r computationRecord) lostUsers() (lost int64) {
 	return lost
 }
 
-// withLost returns computations with their numbers of lost users: users that syncs noted as
+// withLost returns computations with their numbers of lost users: users that syncs recorded as
 // lost, and users of stored lists with missing segments.
 func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([]Computation, error) {
 	keys, err := state.Keys(ctx, u.state, segmentPrefix)
 	if err != nil {
 		return nil, err
 	}
-	segments := map[string]int{} // by upload
+	segments := map[string]int{} // numbers of segments by upload
 	for _, key := range keys {
 		if parts := strings.Split(key, "."); len(parts) == 3 {
 			segments[parts[1]]++
@@ -98,7 +100,7 @@ func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([
 			}
 			rest, err := roster.Count(u.salvageStored(ctx, r.ID, list, roster.Empty))
 			switch {
-			case errors.Is(err, errReplaced) || errors.Is(err, state.ErrNotFound): // replaced since r was read
+			case errors.Is(err, errReplaced) || errors.Is(err, state.ErrNotFound): // the list was replaced after r was read
 			case err != nil:
 				return nil, err
 			default:
@@ -110,12 +112,12 @@ func (u *Service) withLost(ctx context.Context, records ...computationRecord) ([
 	return all, nil
 }
 
-// lostLists returns the number of users of the newest list if the record lost the update that
-// added it.
+// lostLists returns the number of users of the newest list, if the update that added this list to
+// the record is lost.
 func (u *Service) lostLists(ctx context.Context, r computationRecord) (lost int64, err error) {
 	name, err := loadName[Computation](ctx, u, computationKey(r.ID))
 	if err == nil && len(name.Syncs) > 0 && r.lacks(name.Syncs[0]) {
-		r, err = u.loadComputation(ctx, r.ID) // the list may have been added after r was read
+		r, err = u.loadComputation(ctx, r.ID) // reads the record again, because the list may have been added since
 		if err == nil && r.lacks(name.Syncs[0]) {
 			lost = name.Syncs[0].Users
 		}
@@ -126,10 +128,10 @@ func (u *Service) lostLists(ctx context.Context, r computationRecord) (lost int6
 	return lost, err
 }
 
-// namePrefix is the prefix of the keys of names. A name is a second copy of the identity of a
-// deletion request or a computation, with the newest list of the computation. Its key is
-// namePrefix and the key of the record. It is stored after the record and deleted before it, so
-// a name without a record means that the record is lost.
+// namePrefix is the prefix of the keys of names. A name is a copy of the identity of a deletion
+// request or a computation, including the newest list of the computation. Its key is namePrefix
+// followed by the key of the record. It is stored after the record and deleted before it, so a
+// name without a record means that the record is lost.
 const namePrefix = "name"
 
 func nameKey(key string) string { return namePrefix + "." + key }
@@ -163,8 +165,8 @@ func lostRecords[T any](ctx context.Context, u *Service, prefix string, visit fu
 	return nil
 }
 
-// lostRecord returns the name of a lost record. It returns state.ErrNotFound if the record
-// exists, was never stored, or has lost its name as well.
+// lostRecord returns the name of a lost record. It returns state.ErrNotFound if the record is not
+// lost, was never stored, or if its name is lost as well.
 func lostRecord[T any](ctx context.Context, u *Service, key string) (name T, err error) {
 	if kind, id, _ := strings.Cut(key, "."); kind == deletionPrefix {
 		_, err = u.loadDeletion(ctx, id)
@@ -189,15 +191,15 @@ func loadName[T any](ctx context.Context, u *Service, key string) (T, error) {
 	return name, err
 }
 
-// A LostList is a deletion request or a list that has lost users through corruption that an
-// operator accepted.
+// A LostList is a deletion request, an audience or a trait that has lost users because an operator
+// accepted a corrupt store.
 type LostList struct {
 	Kind        string `json:"kind"` // deletion, audience or trait
-	Name        string `json:"name"` // or the ID of the deletion request
+	Name        string `json:"name"` // name, or ID of the deletion request
 	Source      string `json:"source,omitempty"`
 	Destination string `json:"destination,omitempty"`
-	// LostUsers is the number of lost users. It is 0 if the record of an audience or a trait
-	// is lost: the number is not known.
+	// LostUsers is the number of lost users. If the record of an audience or a trait is lost,
+	// the number is unknown, and LostUsers is 0.
 	LostUsers int64 `json:"lostUsers"`
 	// LostRecord reports that the record of the list is lost, with all of its users.
 	LostRecord bool `json:"lostRecord,omitempty"`

@@ -17,10 +17,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// A segmentState loses one segment of one list, numbered in the order in which lists are stored.
+// A segmentState loses one segment of one list. Lists are numbered in the order in which they are
+// stored.
 type segmentState struct {
 	state.Store
-	list, segment int // list -1 is none
+	list, segment int // if list is -1, no segment is lost
 
 	mu      sync.Mutex // guards uploads
 	uploads []string
@@ -56,7 +57,7 @@ func (s *segmentState) Keys(ctx context.Context, prefix string) ([]string, error
 	}), err
 }
 
-// uploadOf returns the upload of a segment key.
+// uploadOf returns the upload name in the key of a segment.
 func uploadOf(key string) (string, bool) {
 	parts := strings.Split(key, ".")
 	if parts[0] != "segment" {
@@ -74,7 +75,7 @@ func longNames(n int) []string {
 	return ids
 }
 
-// every returns each nth ID, beginning with index from.
+// every returns every nth ID, beginning at index from.
 func every(ids []string, n, from int) (some []string) {
 	for i := from; i < len(ids); i += n {
 		some = append(some, ids[i])
@@ -82,22 +83,22 @@ func every(ids []string, n, from int) (some []string) {
 	return some
 }
 
-// minus returns the IDs that are not in others.
+// minus returns the IDs that are in none of the others.
 func minus(ids []string, others ...[]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(slices.Concat(others...), id) })
 }
 
-// ranks returns "index=value" for each notice, with the index of its user.
+// ranks returns "index=value" for each notice, where index is the number of the user.
 func (b *inbox) ranks() (ranks []string) {
-	for _, told := range b.told() {
-		id, value, _ := strings.Cut(strings.TrimPrefix(told, "crm "), "-")
+	for _, received := range b.received() {
+		id, value, _ := strings.Cut(strings.TrimPrefix(received, "crm "), "-")
 		_, value, _ = strings.Cut(value, "=")
 		ranks = append(ranks, id+"="+value)
 	}
 	return ranks
 }
 
-// notices returns the ranks of notices for users who entered and left.
+// notices returns the expected ranks for users who entered and left.
 func notices(entered, left []string) (ranks []string) {
 	for _, id := range entered {
 		ranks = append(ranks, id[:4]+"=true")
@@ -113,7 +114,7 @@ func notices(entered, left []string) (ranks []string) {
 func segmentsOf(t *testing.T, ids []string) (segments [][]string) {
 	t.Helper()
 	for len(ids) > 0 {
-		n := min(len(ids), 145) // 904 bytes each with overhead, up to 128 KiB
+		n := min(len(ids), 145) // an entry takes 904 bytes including overhead, a segment up to 128 KiB
 		size := 1
 		for i, id := range ids {
 			shared := 0
@@ -145,7 +146,8 @@ func TestLostSegmentLosesOnlyItsUsers(t *testing.T) {
 		})
 		t.Run(fmt.Sprint("newer list, segment ", segment), func(t *testing.T) {
 			lost := segmentsOf(t, second)[segment]
-			// Any user of the first list who sorts into the gap may still be on the second list.
+			// gap contains the users who sort into the lost segment. They may still be on the
+			// second list.
 			var gap []string
 			for _, id := range left {
 				before := slices.ContainsFunc(minus(second, lost), func(rest string) bool { return rest < id && lost[0] < rest })
@@ -160,8 +162,8 @@ func TestLostSegmentLosesOnlyItsUsers(t *testing.T) {
 	}
 }
 
-// lostSegment syncs two lists, the second one with a lost segment, and checks the notices. It
-// checks that later lists and deletion requests work.
+// lostSegment syncs two lists and loses a segment of one of them. It checks the notices, and that
+// later lists and deletion requests work.
 func lostSegment(t *testing.T, list, segment int, first, second, want []string) (s users.Sync) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,12 +185,12 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 
 		s = synced(t, c, big(second...))
 		assert.Equal(t, want, box.ranks())
-		told := map[string]bool{} // as known to the destination
+		received := map[string]bool{} // the destination's data: whether each user is a member
 		for _, id := range first {
-			told[id[:4]] = true
+			received[id[:4]] = true
 		}
 		for _, notice := range want {
-			told[notice[:4]] = strings.HasSuffix(notice, "true")
+			received[notice[:4]] = strings.HasSuffix(notice, "true")
 		}
 
 		named, err := c.Users().Lost(t.Context())
@@ -203,15 +205,15 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 		assert.Empty(t, named, "the list was sent again")
 		var entered []string
 		for _, id := range members {
-			if !told[id[:4]] {
+			if !received[id[:4]] {
 				entered = append(entered, id)
 			}
 		}
 		for _, notice := range box.ranks() {
-			told[notice[:4]] = strings.HasSuffix(notice, "true")
+			received[notice[:4]] = strings.HasSuffix(notice, "true")
 		}
 		for _, id := range members {
-			assert.True(t, told[id[:4]], "%.4s is a member", id)
+			assert.True(t, received[id[:4]], "%.4s is a member", id)
 		}
 		assert.Equal(t, int64(len(entered)), again.Entered, "only lost users are notified again")
 
@@ -301,7 +303,7 @@ func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 		assert.Equal(t, []users.LostList{{Kind: "audience", Name: "Big Spenders", Source: "web", Destination: "crm", LostRecord: true}}, lost)
 
 		synced(t, c, big("u2", "u3"))
-		assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.received())
 		lost, err = c.Users().Lost(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, lost)
@@ -314,7 +316,7 @@ func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 	})
 }
 
-// TestLostUpdateOfAnAudienceRecordIsReported restores the record as it was before a list was
+// TestLostUpdateOfAnAudienceRecordIsReported restores the record to its state before a list was
 // accepted.
 func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -348,7 +350,7 @@ func TestLostUpdateOfAnAudienceRecordIsReported(t *testing.T) {
 		box.take()
 		assert.Equal(t, named, lost(), "a deletion request does not replace the list")
 		synced(t, c, big("u2", "u3", "u4"))
-		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u3 big_spenders=true", "crm u4 big_spenders=true"}, box.received())
 		assert.Empty(t, lost())
 	})
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A world is the state that survives a process: the stored data and the receivers.
+// A world contains the state that survives a crash of the process: the stored data and the
+// receivers.
 type world struct {
 	t       *testing.T
 	state   state.Store
@@ -46,10 +47,10 @@ type property struct {
 	kind              users.ComputationKind
 	name, destination string
 	key               string
-	lists             []map[string]string // by sync number; 0 is the empty list
+	lists             []map[string]string // lists by sync number; number 0 is the empty list
 	full              []bool
-	struck            map[int]bool      // numbers of syncs without calls, which remove deleted users
-	unsure            map[string]string // a list that may be queued, or nil
+	struck            map[int]bool      // numbers of the syncs that remove deleted users and send no calls
+	unsure            map[string]string // a list that may or may not be queued, or nil
 	unsureFull        bool
 }
 
@@ -72,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// live starts a process that crashes at a given write.
+// live starts a process that crashes at the given write.
 func (w *world) live(writes int, after bool) {
 	w.lives++
 	instance := "one"
@@ -80,7 +81,7 @@ func (w *world) live(writes int, after bool) {
 		instance = fmt.Sprint(w.lives)
 	}
 	w.process = newProcess(writes, after)
-	// A process that crashes while it starts is followed by another one.
+	// If the process crashes during startup, start another one.
 	config, _ := oneSource(hooks("crm", "ads")...)
 	config.Sender.Transport, config.History = w.box, history.New(1000)
 	config.Journal, config.State = mortalJournal{w.journal, w.process}, mortalState{w.state, w.process}
@@ -96,7 +97,7 @@ func (w *world) die() {
 	require.NoError(w.t, w.collector.Close())
 }
 
-// sync sends a list to the process, and reports whether it was accepted.
+// sync sends a list to the process, and reports whether the process accepted it.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
 	var lines []string
 	for id, value := range list {
@@ -120,8 +121,8 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 	return true
 }
 
-// revive starts a process that does not crash, determines whether a list without a response was
-// accepted, and sends it again.
+// revive starts a process that does not crash. If a list had no response, revive determines
+// whether it was accepted, and otherwise sends it again.
 func (w *world) revive() {
 	w.die()
 	w.live(-1, false)
@@ -150,7 +151,7 @@ func (w *world) revive() {
 func (w *world) deleteUsers(userIDs ...string) {
 	ctx := w.t.Context()
 	w.deletions++
-	time.Sleep(time.Second) // later than all sync timestamps
+	time.Sleep(time.Second) // the deletion is later than all sync timestamps
 	d, err := w.collector.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
@@ -160,15 +161,15 @@ func (w *world) deleteUsers(userIDs ...string) {
 	require.NoError(w.t, err)
 	for _, c := range all {
 		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
-		held := false
+		found := false
 		list := maps.Clone(p.lists[len(p.lists)-1])
 		for _, user := range userIDs {
 			_, in := list[user]
-			held = held || in
+			found = found || in
 			delete(list, user)
 		}
 		if last.Deletion != d.ID {
-			require.False(w.t, held, "a user was left in the list")
+			require.False(w.t, found, "a user was left in the list")
 			continue
 		}
 		require.Equal(w.t, len(p.lists), last.Number)
@@ -177,7 +178,7 @@ func (w *world) deleteUsers(userIDs ...string) {
 	}
 }
 
-// settle waits for all syncs and deliveries, and compares them with the model.
+// settle waits for all syncs and deliveries, and compares the results with the model.
 func (w *world) settle() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 12*time.Hour)
@@ -206,8 +207,8 @@ func (w *world) settle() {
 	}
 }
 
-// tidy checks that after abandoned uploads have expired, only the last list of each property is
-// stored.
+// tidy waits until abandoned uploads have expired, and checks that only the last list of each
+// property is stored.
 func (w *world) tidy() {
 	if w.shared {
 		w.die()
@@ -223,7 +224,7 @@ func (w *world) tidy() {
 	require.Len(w.t, keys, len(w.properties), "%v", keys)
 }
 
-// gather collects deliveries. Repeated calls must be equal.
+// gather collects deliveries. Repeated calls must have equal contents.
 func (w *world) gather() {
 	for _, d := range w.box.take() {
 		byID := w.deliveries[d.host]
@@ -238,7 +239,7 @@ func (w *world) gather() {
 	}
 }
 
-// check compares the calls of each sync and their final values with the lists.
+// check compares the calls of each sync, and each user's final value, with the lists.
 func (w *world) check(p *property) {
 	w.t.Helper()
 	bySync := make([]map[string]string, len(p.lists))
@@ -285,7 +286,7 @@ func (p *property) overtaken(n int, user string) bool {
 	})
 }
 
-// changes returns the calls of sync n, including calls that later lists may supersede.
+// changes returns the expected calls of sync n, including calls that later lists may supersede.
 func (p *property) changes(n int) map[string]string {
 	changes := map[string]string{}
 	if p.struck[n] {
@@ -334,7 +335,7 @@ func (p *property) list(r *rand.Rand) map[string]string {
 	return list
 }
 
-// The process crashes before and after each of its writes.
+// In this test, the process crashes before and after each of its writes.
 func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
@@ -352,7 +353,7 @@ func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 				w.die()
 				w.live(writes, after)
 				w.sync(p, second, false)
-				time.Sleep(time.Minute) // until it can make no more progress
+				time.Sleep(time.Minute) // by then, the process makes no more progress
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.revive()
@@ -364,8 +365,8 @@ func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// A random sequence of syncs, crashes and outages. MODEL_STEPS and MODEL_SEED change its length
-// and seed.
+// The test executes a random sequence of syncs, crashes and outages. MODEL_STEPS and MODEL_SEED
+// set its length and seed.
 func TestReceiversKnowTheLastLists(t *testing.T) {
 	steps, seed := 1000, uint64(1)
 	if raceEnabled {
@@ -381,7 +382,7 @@ func TestReceiversKnowTheLastLists(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(t)
 		defer func() { w.die() }()
-		outage := 0 // failures per 10 requests
+		outage := 0 // number of failures per 10 requests
 		luck := rand.New(rand.NewPCG(seed, 1))
 		w.box.answers(func(string) int {
 			if outage > luck.IntN(10) {

@@ -15,10 +15,10 @@ var errKilled = errors.New("killed")
 
 // A process is one run of a collector. It can crash at any write.
 type process struct {
-	mu     sync.Mutex      // guards writes; nothing is written after alive has ended
-	writes int             // remaining writes before the crash; negative is unlimited
-	after  bool            // the last write succeeds, but the process gets an error
-	alive  context.Context // ends at the crash
+	mu     sync.Mutex      // guards writes; locked during each write
+	writes int             // remaining writes before the crash; a negative number means no crash
+	after  bool            // if set, the last write succeeds, but the process gets an error
+	alive  context.Context // canceled at the crash
 	kill   context.CancelFunc
 }
 
@@ -77,8 +77,8 @@ func (s mortalState) Delete(ctx context.Context, key string) error {
 	return s.write(func() error { return s.Store.Delete(ctx, key) })
 }
 
-// mortalJournal is the journal of a process that can crash. Its leased entries are leased again
-// afterwards.
+// mortalJournal is the journal of a process that can crash. After a crash, entries that were
+// leased can be leased again.
 type mortalJournal struct {
 	journal.Journal
 	*process
@@ -105,7 +105,7 @@ func (r mortalReader) Next(ctx context.Context, want journal.Want) (journal.Leas
 	defer cancel()
 	defer context.AfterFunc(r.alive, cancel)()
 	l, err := r.Reader.Next(ctx, want)
-	dead := r.isDead() // the process may crash in the meantime
+	dead := r.isDead() // checked first, because the process may crash during the call
 	if dead && err == nil {
 		l.Return()
 	}

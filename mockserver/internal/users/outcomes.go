@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A notification identifies the notification of a deletion at a destination.
+// A notification identifies the call that notifies a destination of a deletion.
 type notification struct{ messageID, source, destination string }
 
 // A deletionEnd is the current result of a notification.
@@ -31,15 +31,16 @@ func newDeletionEnd(e tracking.Ended) deletionEnd {
 
 const deletionIDPrefix = "delete-"
 
-// keyOfMessage returns the key of the deletion request whose notification has a messageId.
+// keyOfMessage returns the key of the deletion request that created a messageId. ours reports
+// whether there is such a key.
 func keyOfMessage(id string) (key string, ours bool) {
 	rest, ours := strings.CutPrefix(id, deletionIDPrefix)
 	key, _, _ = strings.Cut(rest, "-")
 	return key, ours && text.IsDigest(key)
 }
 
-// outcomes collects results of notifications until they are stored, by the keys of their
-// requests. It keeps the latest result of each notification.
+// outcomes collects results of notifications until they are stored. It keeps the latest result of
+// each notification, grouped by the key of the deletion request.
 type outcomes struct {
 	mu    sync.Mutex // guards byKey
 	byKey map[string]map[notification]deletionEnd
@@ -67,7 +68,7 @@ func (o *outcomes) of(key string) map[notification]deletionEnd {
 	return maps.Clone(o.byKey[key])
 }
 
-// stored removes stored results, unless they have changed since.
+// stored removes results that were stored, except those that have changed since.
 func (o *outcomes) stored(key string, ended map[notification]deletionEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // oneSource returns the named source. If name is empty, it returns the only source of the
-// settings, or the only one of the retained calls.
+// settings or, if there is none, the only source of the retained calls.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	names := sourceNames(s)
 	if len(names) == 0 {
@@ -37,7 +37,8 @@ func sourceNames(s settings.Settings) []string {
 	return names
 }
 
-// theOnly returns the only name, for an empty field. none is the hint without any names.
+// theOnly returns the only name in names, as the default of a field. none is the error's hint if
+// names is empty.
 func theOnly(field string, names []string, none string) (string, error) {
 	hint := "name one of " + strings.Join(names, ", ")
 	switch len(names) {
@@ -49,8 +50,8 @@ func theOnly(field string, names []string, none string) (string, error) {
 	return "", &webhook.FieldError{Field: field, Problem: "is empty", Hint: hint}
 }
 
-// allSources returns the names of all known sources: the configured ones and, if any write key
-// is accepted, the sources of destinations and of retained calls.
+// allSources returns the names of all known sources. These are the configured sources and, if any
+// write key is accepted, the sources of destinations and of retained calls.
 func (u *Service) allSources(s settings.Settings) []string {
 	names := sourceNames(s)
 	if u.config.AnyWriteKey {
@@ -63,8 +64,8 @@ func (u *Service) allSources(s settings.Settings) []string {
 	return slices.Compact(names)
 }
 
-// oneDestination returns the named destination. If name is empty, it returns the only one that
-// is enabled for the source.
+// oneDestination returns the named destination. If name is empty, it returns the only destination
+// that is enabled for the source.
 func oneDestination(s settings.Settings, source, name string) (string, error) {
 	if name != "" {
 		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))

@@ -5,18 +5,18 @@ import (
 	"unicode"
 )
 
-// SnakeCase converts a name to snake_case: the key of the trait of an audience or a computed
-// trait.
+// SnakeCase converts a name to snake_case. The result is the trait key of an audience or a
+// computed trait.
 //
-//   - Words consist of letters, digits and their marks, of any script, in lower case.
+//   - Words consist of letters, digits and combining marks, of any script, in lower case.
 //     Everything between words becomes one underscore.
 //   - An apostrophe within a word is removed.
 //   - An upper-case letter begins a word after a lower-case letter or a digit ("bigSpender"),
 //     and after upper-case letters if a lower-case letter follows ("HTTPServer").
 //   - Digits belong to the letters before and after them ("top10", "1st").
 //
-// It returns "" for a name without letters and digits. SnakeCase does not change its own
-// results.
+// It returns "" for a name without letters and digits. Converting a result again does not change
+// it.
 func SnakeCase(name string) string {
 	runes := []rune(name)
 	var b strings.Builder
@@ -44,12 +44,12 @@ func isWord(r rune) bool {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '\u2019' || r == '\u02BC' }
 
-// isCapital reports whether a letter has a lower-case form. Some mathematical capitals do
-// not, and would begin a word again in the result.
+// isCapital reports whether a letter has a lower-case form. Some mathematical capitals have
+// none; if they began words, converting a result again would change it.
 func isCapital(r rune) bool { return unicode.ToLower(r) != r }
 
-// beginsWord reports whether the upper-case letter at i begins a word that follows another word
-// without a separator.
+// beginsWord reports whether the upper-case letter at index i begins a new word without a
+// separator before it.
 func beginsWord(runes []rune, i int) bool {
 	before := i - 1
 	for before > 0 && unicode.IsMark(runes[before]) {

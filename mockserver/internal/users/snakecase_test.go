@@ -74,9 +74,9 @@ func TestSnakeCase(t *testing.T) {
 		{"新規User", "新規_user"},
 		{"عملاء جدد", "عملاء_جدد"},
 		{"बड़े ग्राहक", "बड़े_ग्राहक"},
-		{"Cafe\u0301Users", "cafe\u0301_users"}, // a combining accent belongs to its letter
+		{"Cafe\u0301Users", "cafe\u0301_users"}, // a combining accent belongs to the letter before it
 		{"ǅungla", "ǆungla"},
-		{"𝐀𝐁c", "𝐀𝐁c"}, // capitals without a lower-case form
+		{"𝐀𝐁c", "𝐀𝐁c"}, // these capitals have no lower-case form
 		{"a\xffb", "a_b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

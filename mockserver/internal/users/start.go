@@ -23,17 +23,17 @@ func New(config Config) *Service {
 	return u
 }
 
-// Start starts the background work, including the work of earlier processes.
+// Start starts the background work, including work that earlier processes did not finish.
 func (u *Service) Start() { u.work.start() }
 
-// Drain stops new work. Call Stop afterwards.
+// Drain lets no new background work begin. Call Stop afterwards.
 func (u *Service) Drain() { u.work.cancel() }
 
-// Stop interrupts the background work. Deliveries may still end afterwards; call EndOutcomes
-// after the last one.
+// Stop interrupts the background work and waits for its end. Deliveries may still end afterwards;
+// call EndOutcomes after the last one.
 func (u *Service) Stop() { u.work.stop() }
 
-// step does the work for a key.
+// step does a part of the work for a key.
 func (u *Service) step(ctx context.Context, key string) error {
 	kind, id, _ := strings.Cut(key, ".")
 	switch kind {
@@ -46,8 +46,8 @@ func (u *Service) step(ctx context.Context, key string) error {
 	}
 }
 
-// waiting returns the keys of the records with work. It also deletes abandoned uploads once
-// per uploadAge.
+// waiting returns the keys of the records with work. It also deletes abandoned uploads, at most
+// once per uploadAge.
 func (u *Service) waiting(ctx context.Context) ([]string, error) {
 	var cleaning error
 	if now := time.Now(); now.Sub(u.cleaned) >= uploadAge {
@@ -83,13 +83,13 @@ func (u *Service) clean(ctx context.Context) error {
 	return errors.Join(lists, chunks, names)
 }
 
-// cleanUploads deletes the abandoned uploads that their record does not refer to.
+// cleanUploads deletes abandoned uploads, unless their record still refers to them.
 func (u *Service) cleanUploads(ctx context.Context, prefix string, named func(id string) ([]string, error)) error {
 	keys, err := state.Keys(ctx, u.state, prefix)
 	if err != nil {
 		return err
 	}
-	abandoned := map[[2]string]bool{} // by record ID and upload
+	abandoned := map[[2]string]bool{} // keys are pairs of record ID and upload name
 	for _, key := range keys {
 		if parts := strings.SplitN(key, ".", 3); len(parts) == 3 && u.abandoned(parts[1]) {
 			abandoned[[2]string(parts)] = true

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A picture contains the trait of each user at a receiver that uses the last request.
+// A picture maps users to their trait at a receiver that uses the last request.
 type picture map[string]string
 
 // take applies the received requests in order.
@@ -38,7 +38,7 @@ func (p picture) take(box *inbox) {
 	box.got = nil
 }
 
-// randomly returns a random list and the resulting picture.
+// randomly returns a random list and the picture that it causes.
 func randomly(r *rand.Rand, kind users.ComputationKind, n int) (users.SyncRequest, picture) {
 	want, lines := picture{}, []string{}
 	for _, user := range numbered(n) {
@@ -55,7 +55,7 @@ func randomly(r *rand.Rand, kind users.ComputationKind, n int) (users.SyncReques
 	return users.SyncRequest{Kind: kind, Name: "Big Spenders", List: strings.NewReader(strings.Join(lines, "\n"))}, want
 }
 
-// refusing responds with a status with probability 1/2.
+// refusing returns an answer function that responds with a status with probability 1/2.
 func refusing(r *rand.Rand, status int) func(string) int {
 	return func(string) int { return status * r.IntN(2) }
 }
@@ -70,7 +70,7 @@ func replayFailed(t *testing.T, c *engine.Collector) int {
 
 func TestReplayKeepsTheCurrentList(t *testing.T) {
 	for _, kind := range []users.ComputationKind{users.KindAudience, users.KindTrait} {
-		for _, status := range []int{400, 503} { // permanent and temporary failure
+		for _, status := range []int{400, 503} { // a permanent and a temporary failure
 			t.Run(fmt.Sprint(kind, " ", status), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, box := run(t, hooks("crm")...)
@@ -121,7 +121,7 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 		box.take()
 
 		require.Equal(t, 3, replayFailed(t, c))
-		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.received())
 		require.Zero(t, replayFailed(t, c), "superseded calls are not listed as failed")
 		filtered := map[string]string{}
 		for _, r := range c.History().Records(nil) {
@@ -145,12 +145,12 @@ func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Users().ForgetComputation(t.Context(), computations[0].ID))
 		box.answers(nil)
-		time.Sleep(time.Millisecond) // later timestamp
+		time.Sleep(time.Millisecond) // gives the next list a later timestamp
 		synced(t, c, big("stays", "enters"))
 		box.take()
 
 		require.Equal(t, 2, replayFailed(t, c))
-		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.received())
 	})
 }
 
@@ -160,15 +160,15 @@ func TestForgedNoticesAreSent(t *testing.T) {
 		s := synced(t, c, big("u1"))
 		synced(t, c, big("u2"))
 		box.take()
-		time.Sleep(time.Second) // later than both lists
+		time.Sleep(time.Second) // later than the timestamps of both lists
 		forged := fmt.Sprintf(`{"type":"identify","userId":"u1","traits":{"big_spenders":true},"messageId":"audience-%s-%s"}`, s.ID, strings.Repeat("a", 16))
 		require.Equal(t, 200, send(c, "key", "/v1/identify", forged))
 		settle(t, c)
-		assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
+		assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.received())
 	})
 }
 
-// A movingState calls the function in the context before it reads a segment.
+// A movingState calls a function from the context before it reads a segment.
 type movingState struct{ state.Store }
 
 // beforeRead is the context key of the function.

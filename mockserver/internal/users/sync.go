@@ -21,16 +21,17 @@ import (
 //
 //	sort   read and sort the list, in a temporary file if it is long
 //	upload store the sorted list in the State, in segments that no record refers to
-//	queue  make it the next list with one update of the computation's record. The list is
+//	queue  add the list to the queue with one update of the computation's record. The list is
 //	       durable now, and the request returns
-//	count  compare it with the previous list when it is first in the queue
-//	send   store calls for the differences in the journal, and note each batch in the record
-//	done   make it the current list with one update of the record, and delete the previous one
+//	count  compare the list with the previous list when it is first in the queue
+//	send   store calls for the differences in the journal, and record each batch
+//	done   make the list current with one update of the record, and delete the previous list
 //
 // The differences of two lists and the messageIds of their calls are deterministic, so a
 // repeated stage creates the same calls.
 
-// sortsAtOnce is the number of lists read at the same time. Each needs roster.DefaultMemory.
+// sortsAtOnce is the maximum number of lists that are read at the same time. Each of them needs
+// roster.DefaultMemory.
 const sortsAtOnce = 4
 
 // StartSync accepts a list of the members of an audience or of the values of a trait. The
@@ -38,8 +39,8 @@ const sortsAtOnce = 4
 // the trait SnakeCase(Name). Its value is true or false for an audience. It is null for a user
 // who no longer has a value of a computed trait.
 //
-// When StartSync returns nil, the list is stored. Its calls are created in the background, also
-// after a restart, and after the calls of earlier syncs of this audience or trait. The Sync reports
+// When StartSync returns nil, the list is stored. Its calls are created in the background, even
+// after a restart, after the calls of earlier syncs of this audience or trait. The Sync reports
 // the progress; WaitSync waits for the end.
 //
 // Because of retries, the calls of one user may be delivered out of order. Receivers must use
@@ -85,7 +86,7 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 	return u.enqueue(ctx, target, list, Sync{Full: r.Full})
 }
 
-// computationOf returns the record for a request. It checks that a source and a destination
+// computationOf returns the record for a request. It checks that the source and the destination
 // exist.
 func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	settings := u.config.Settings()
@@ -116,7 +117,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	}}, nil
 }
 
-// withValues yields the users of a sorted list whose value is not null.
+// withValues yields the entries of a sorted list with a value other than null.
 func withValues(sorted *roster.Sorted) roster.Seq {
 	return func(yield func(roster.Entry, error) bool) {
 		for e, err := range sorted.All() {
@@ -176,7 +177,7 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	return all, err
 }
 
-// withoutRecord returns the computation of a lost record.
+// withoutRecord returns c for a computation with a lost record.
 func (c Computation) withoutRecord() Computation {
 	c.LostRecord, c.Syncs = true, []Sync{}
 	return c
@@ -211,8 +212,8 @@ func (u *Service) knownComputation(ctx context.Context, id string) (computationR
 	return r, err
 }
 
-// Sync returns a sync, or state.ErrUnknown if it does not exist or has been replaced by newer
-// ones.
+// Sync returns a sync. The error is state.ErrUnknown if the sync does not exist or has expired,
+// because only the last syncs are retained.
 func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 	all, err := u.knownComputation(ctx, computationOfSync(id))
 	if err != nil && !errors.Is(err, state.ErrUnknown) {
@@ -232,7 +233,7 @@ func computationOfSync(id string) string {
 	return computation
 }
 
-// WaitSync waits until all calls of a sync are in the journal. If ctx ends earlier, it returns
+// WaitSync waits until all calls of a sync are in the journal. If ctx is canceled first, it returns
 // the current state and an error.
 func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 	var s Sync
@@ -247,8 +248,8 @@ func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 }
 
 // ForgetComputation deletes an audience or a computed trait with its lists and queued syncs. It
-// sends nothing. The next list is sent completely. The error is state.ErrUnknown if it does
-// not exist.
+// creates no calls. If the computation is created again, calls for its complete list are sent. The
+// error is state.ErrUnknown if the computation does not exist.
 func (u *Service) ForgetComputation(ctx context.Context, id string) error {
 	r, err := u.knownComputation(ctx, id)
 	if err != nil {

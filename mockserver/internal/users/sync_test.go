@@ -30,21 +30,21 @@ func TestAudienceSendsChanges(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 
 	s := synced(t, c, big("u2", "u1", "u3", "u1"))
-	assert.Equal(t, []string{"crm u1 big_spenders=true", "crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+	assert.Equal(t, []string{"crm u1 big_spenders=true", "crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.received())
 	assert.Equal(t, users.SyncDone, s.State)
 	assert.Equal(t, [4]int64{3, 3, 0, 3}, [4]int64{s.Users, s.Entered, s.Left, s.Sent})
 
 	s = synced(t, c, big("u3", "u4", "u2"))
-	assert.Equal(t, []string{"crm u1 big_spenders=false", "crm u4 big_spenders=true"}, box.told())
+	assert.Equal(t, []string{"crm u1 big_spenders=false", "crm u4 big_spenders=true"}, box.received())
 	assert.Equal(t, [4]int64{3, 1, 1, 2}, [4]int64{s.Users, s.Entered, s.Left, s.Sent})
 
 	synced(t, c, big("u4", "u3", "u2"))
-	assert.Empty(t, box.told(), "nothing has changed")
+	assert.Empty(t, box.received(), "nothing has changed")
 
 	full := big("u2", "u4")
 	full.Full = true
 	synced(t, c, full)
-	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=false", "crm u4 big_spenders=true"}, box.told())
+	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=false", "crm u4 big_spenders=true"}, box.received())
 }
 
 func TestAudienceCallFields(t *testing.T) {
@@ -104,22 +104,22 @@ func TestTraitSendsChangedValues(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	synced(t, c, trait(`{"userId":"u1","value":10}`, `{"userId":"u2","value":"gold"}`, `{"userId":"u3","value":null}`,
 		`{"userId":"u4","value":1}`, `{"userId":"u4","value":{"b":[1],"a":2}}`))
-	assert.Equal(t, []string{"crm u1 lifetime_value=10", "crm u2 lifetime_value=gold", "crm u4 lifetime_value=map[a:2 b:[1]]"}, box.told())
+	assert.Equal(t, []string{"crm u1 lifetime_value=10", "crm u2 lifetime_value=gold", "crm u4 lifetime_value=map[a:2 b:[1]]"}, box.received())
 	synced(t, c, trait(`{"userId":"u1","value":10.0}`, `{"value":"silver","userId":"u2"}`, `{"userId":"u4","value":null}`))
-	assert.Equal(t, []string{"crm u2 lifetime_value=silver", "crm u4 lifetime_value=<nil>"}, box.told())
+	assert.Equal(t, []string{"crm u2 lifetime_value=silver", "crm u4 lifetime_value=<nil>"}, box.received())
 	records := c.History().Records(nil)
 	body := string(records[len(records)-1].Call.Body)
 	assert.Contains(t, body, `"userId":"u4","traits":{"lifetime_value":null}`)
 	assert.Contains(t, body, `"trait":{"key":"lifetime_value","name":"Lifetime Value","sync":2}`)
 
 	synced(t, c, trait(`{"userId":"u1","value":11}`))
-	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
+	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.received())
 }
 
 // A gatedJournal stores calls only while its gate is open.
 type gatedJournal struct {
 	journal.Journal
-	gate chan struct{} // open if closed
+	gate chan struct{} // closed to open the gate
 }
 
 func newGatedJournal() gatedJournal {
@@ -255,7 +255,7 @@ func TestSyncReportsWaiting(t *testing.T) {
 func TestSyncLimitsPendingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _ := oneSource(hooks("crm")...)
-		config.BatchCalls = 10 // 400 may be pending
+		config.BatchCalls = 10 // limits pending calls to 400
 		c := start(t, config)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		s, err := c.Users().StartSync(t.Context(), audience("x", numbered(1000)...))
@@ -363,7 +363,7 @@ func TestListFormat(t *testing.T) {
 	}
 	assert.Equal(t, []string{"  ", "u 2 ", "u1", "u3", longest}, members)
 
-	// The longest possible line, completely escaped.
+	// This is the longest possible line. All its characters are escaped.
 	synced(t, c, trait(`{"userId":"`+strings.Repeat(`\u0041`, 1024)+`","value":"`+strings.Repeat(`\u0041`, 16_000)+`"}`))
 	got := box.take()
 	require.Len(t, got, 1)
@@ -371,7 +371,7 @@ func TestListFormat(t *testing.T) {
 	assert.Len(t, got[0].Traits["lifetime_value"], 16_000)
 }
 
-// With AnyWriteKey, sources need not be in the settings.
+// With AnyWriteKey, a source that is not in the settings can be the only source.
 func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	box := &inbox{}
 	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
@@ -381,7 +381,7 @@ func TestSyncUsesTheOnlySeenSource(t *testing.T) {
 	settle(t, c)
 	box.take()
 	synced(t, c, big("u1"))
-	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
+	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.received())
 	assert.Equal(t, http.StatusOK, send(c, "two", "/v1/track", `{"event":"E","userId":"u"}`))
 	_, err = c.Users().StartSync(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
@@ -412,7 +412,7 @@ func TestAbandonedUploadsAreDeleted(t *testing.T) {
 	})
 }
 
-// The list becomes a first one.
+// The computation is deleted during the upload, so the list is treated as its first list.
 func TestForgetDuringUpload(t *testing.T) {
 	c, box := run(t, hooks("crm")...)
 	s := synced(t, c, big("u1", "u2"))
@@ -425,7 +425,7 @@ func TestForgetDuringUpload(t *testing.T) {
 	r.List = io.MultiReader(strings.NewReader("u2\n"), readerFunc(func([]byte) (int, error) { forget(); return 0, io.EOF }), strings.NewReader("u3\n"))
 	s = synced(t, c, r)
 	assert.Equal(t, 1, s.Number)
-	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.received())
 }
 
 type readerFunc func([]byte) (int, error)

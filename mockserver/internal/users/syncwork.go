@@ -23,8 +23,8 @@ const (
 	// syncAhead is the maximum number of batches of calls that may be pending at the
 	// destination. It bounds the delay of other calls and the size of the journal.
 	syncAhead = 40
-	// syncPoll is the polling interval of a sync that waits for pending calls, and storePause
-	// the delay after the journal did not store a batch.
+	// syncPoll is the polling interval of a sync that waits for pending calls. storePause is the
+	// delay after the journal failed to store a batch.
 	syncPoll   = 100 * time.Millisecond
 	storePause = time.Second
 )
@@ -56,7 +56,7 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 	}
 	switch {
 	case errors.Is(err, roster.ErrCorrupt):
-		return w.repair(ctx, err) // and retry
+		return w.repair(ctx, err) // the next step retries
 	case err != nil:
 		return err
 	}
@@ -66,10 +66,10 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 // A syncWork is the work on the first sync in the queue of a computation.
 type syncWork struct {
 	lease[computationRecord, *computationRecord]
-	maybeStored int64 // number of the first calls that may be stored although the record does not contain them
+	maybeStored int64 // calls with lower numbers may be stored although the record does not count them
 	emitter     *emitter
-	trait       []byte // {"key":
-	room        int64  // number of calls to create before the ledger is checked again
+	trait       []byte // beginning of the traits: {"key":
+	room        int64  // number of calls to create before the next check of the ledger
 }
 
 // claimSync acquires the lease of a computation and starts its first sync.
@@ -94,7 +94,7 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 	if resumed {
 		w.maybeStored = w.sync().Sent + 2*int64(u.config.BatchCalls)
 	}
-	if w.sync().LostUsers > 0 { // repaired, and Sent was reset
+	if w.sync().LostUsers > 0 { // the sync was repaired, which reset Sent
 		w.maybeStored = math.MaxInt64
 	}
 	w.trait = append(fields.AppendString([]byte{'{'}, w.record.Key), ':')
@@ -105,7 +105,7 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 func (w *syncWork) sync() *Sync      { return w.record.next() }
 func (w *syncWork) list() storedList { return w.record.Queue[0] }
 
-// finish makes a list the current one.
+// finish makes a list the current list.
 func (w *syncWork) finish(ctx context.Context, list storedList) error {
 	before, given := w.record.Current, w.list()
 	if err := w.note(ctx, func(r *computationRecord) { r.finish(list) }); err != nil {
@@ -118,13 +118,13 @@ func (w *syncWork) finish(ctx context.Context, list storedList) error {
 	return nil
 }
 
-// erase stores the current list without the users of the sync's list.
+// erase stores a copy of the current list without the users of the sync's list.
 func (w *syncWork) erase(ctx context.Context) (storedList, error) {
 	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.list())
 	return w.upload(ctx, w.record.ID, roster.Without(current, gone))
 }
 
-// diff yields the changes to send.
+// diff yields the changes between the current list and the list of the sync.
 func (w *syncWork) diff(ctx context.Context) iter.Seq2[roster.Change, error] {
 	older := w.readStored(ctx, w.record.ID, w.record.Current)
 	newer := w.readStored(ctx, w.record.ID, w.list())
@@ -132,7 +132,7 @@ func (w *syncWork) diff(ctx context.Context) iter.Seq2[roster.Change, error] {
 }
 
 // count stores the number of calls to create. It reads the complete lists, so it finds lost
-// segments before a call is created.
+// segments before any call is created.
 func (w *syncWork) count(ctx context.Context) error {
 	entered, left, err := roster.CountChanges(w.diff(ctx))
 	if err != nil {
@@ -174,7 +174,8 @@ func (w *syncWork) traits(c roster.Change) []byte {
 	return append(append(slices.Clone(w.trait), w.record.Kind.value(c.Value, !c.Removed)...), '}')
 }
 
-// value returns the JSON value of the trait for a user.
+// value returns the JSON value of the trait for a user. listed reports whether the user is in the
+// list.
 func (k ComputationKind) value(value []byte, listed bool) []byte {
 	switch {
 	case k == KindAudience:
@@ -185,7 +186,8 @@ func (k ComputationKind) value(value []byte, listed bool) []byte {
 	return value
 }
 
-// flush stores the collected calls in the journal when the destination may get them.
+// flush waits until the destination may get more calls, and stores the collected calls in the
+// journal.
 func (w *syncWork) flush(ctx context.Context) error {
 	n := int64(len(w.emitter.calls))
 	if n == 0 {
@@ -214,7 +216,7 @@ func (w *syncWork) flush(ctx context.Context) error {
 	}))
 }
 
-// wait waits for a time. It stores the reason in the record.
+// wait waits for a duration. It stores the reason in the record.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
 	if why != w.sync().Waiting || time.Since(w.stored) >= leaseRenewal {
 		if err := w.note(ctx, func(r *computationRecord) { r.next().Waiting = why }); err != nil {
@@ -236,7 +238,7 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.room = (syncAhead - 1) * int64(w.config.BatchCalls) // one more batch may be added
+	w.room = (syncAhead - 1) * int64(w.config.BatchCalls) // reserves room for one more batch
 	mayPend := w.room
 	i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == w.record.Destination })
 	if i >= 0 {
@@ -249,8 +251,8 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 }
 
 // eraseUsers removes the users of a deletion request from all lists of the sources, after the
-// queued syncs. It may be called again for the same request. It continues after errors of
-// single computations.
+// queued syncs. It may be called again for the same request. An error of one computation does not
+// stop the others.
 func (u *Service) eraseUsers(ctx context.Context, sources []string, request string, users roster.Seq) error {
 	var failed []error
 	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
@@ -275,13 +277,13 @@ func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request st
 	}
 	_, err = u.enqueue(ctx, r, list, Sync{Deletion: request})
 	if errors.Is(err, state.ErrNotFound) {
-		return nil // deleted in the meantime
+		return nil // the computation was deleted in the meantime
 	}
 	return err
 }
 
-// holdsAny reports whether any of the users is in the current list or in a queued one. Lost
-// users count as contained.
+// holdsAny reports whether any of the users is in the current list or in a queued list. If a
+// segment is lost, it returns true.
 func (u *Service) holdsAny(ctx context.Context, r computationRecord, users roster.Seq) (bool, error) {
 	for _, list := range r.announced() {
 		rest, err := roster.Count(roster.Without(u.salvageStored(ctx, r.ID, list, roster.Empty), users))

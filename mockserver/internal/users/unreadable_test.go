@@ -53,7 +53,7 @@ func TestUnreadableRecordsAreLost(t *testing.T) {
 				box.take()
 
 				synced(t, c, big("u2", "u3"))
-				assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+				assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.received())
 				deleted(t, c, request)
 				settle(t, c)
 				assert.Len(t, box.take(), 100)

@@ -10,17 +10,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// Data that is too long for a record is uploaded before the record is stored, in parts with
-// keys of the form prefix.id.upload.number. The name of the upload contains its time and
+// Data that is too long for a record is uploaded in parts before the record is stored. The keys of
+// the parts have the form prefix.id.upload.number. The name of the upload contains its time and
 // process, so abandoned uploads can be recognized.
 const (
-	segmentPrefix = "segment"       // of lists; the ID identifies the computation
-	chunkPrefix   = "deletionchunk" // of deletion requests; the ID is their key
-	// uploadAge is the age after which an upload without a record is abandoned, unless its
-	// process restarts earlier.
+	segmentPrefix = "segment"       // segments of lists; the ID is that of the computation
+	chunkPrefix   = "deletionchunk" // chunks of deletion requests; the ID is the key of the request
+	// uploadAge is the age at which an upload without a record counts as abandoned. After a
+	// restart of the process, its older uploads count as abandoned immediately.
 	uploadAge = 24 * time.Hour
-	// maxUploadTime is the maximum duration of an upload. Afterwards no record may refer to it,
-	// because it may be deleted.
+	// maxUploadTime is the maximum duration of an upload. A record must not refer to an upload
+	// that took longer, because the upload may be deleted.
 	maxUploadTime = uploadAge / 2
 	// uploadTimeLen is the length of the time in an upload's name.
 	uploadTimeLen = 11
@@ -43,8 +43,8 @@ func uploadTime(upload string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// abandoned reports whether an upload without a record is no longer in progress: it is old, or
-// was made by an earlier run of this process.
+// abandoned reports whether an upload without a record is no longer in progress: the upload is
+// old, or an earlier run of this process made it.
 func (u *Service) abandoned(upload string) bool {
 	at := uploadTime(upload)
 	return time.Since(at) > uploadAge ||

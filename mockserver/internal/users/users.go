@@ -20,11 +20,11 @@ type Service struct {
 	state    state.Store
 	started  time.Time
 	work     *workers
-	sorts    chan struct{} // one token per list being read
+	sorts    chan struct{} // contains one value per list that is being read
 	outcomes outcomes
 
-	// Used only by waiting.
-	cleaned   time.Time            // last deletion of abandoned uploads
+	// The fields below are used only by the method waiting.
+	cleaned   time.Time            // time of the last deletion of abandoned uploads
 	completed map[string]time.Time // completion times of deletion requests, by key
 }
 
@@ -41,9 +41,9 @@ type Config struct {
 	AnyWriteKey bool
 	// SeenSources returns the sources of the retained calls.
 	SeenSources func() []string
-	// Instance identifies this process among those that share State.
+	// Instance identifies this process among the processes that share State.
 	Instance string
-	// TempDir is the directory for sorting lists. Defaults to the system's.
+	// TempDir is the directory for sorting lists. Defaults to os.TempDir.
 	TempDir string
 	// BatchCalls is the maximum number of calls per batch. Defaults to 500.
 	BatchCalls int
@@ -57,15 +57,15 @@ type callStore interface {
 	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
 }
 
-// knownCalls detects duplicates.
+// knownCalls contains the messageIds of stored calls.
 type knownCalls interface {
-	// Without returns the batch without known calls.
+	// Without returns the batch without its known calls.
 	Without(b event.Batch) event.Batch
-	// Add makes a call known.
+	// Add marks a call as known.
 	Add(source, messageID string)
 }
 
-// await calls done now and after each change of the value at key, until it returns true or an
+// await calls done once and after each change of the value at key, until done returns true or an
 // error.
 func (u *Service) await(ctx context.Context, key string, done func() (bool, error)) error {
 	watching, stop := context.WithCancel(ctx)
@@ -84,12 +84,12 @@ func (u *Service) await(ctx context.Context, key string, done func() (bool, erro
 	}
 }
 
-// A lease gives this process the right to work on a record. It must be renewed with note.
+// A lease gives this process the right to work on a record. The method note renews it.
 type lease[R any, P claimable[R]] struct {
 	*Service
-	key    string    // of the record
-	record R         // last stored version
-	stored time.Time // time of the last store
+	key    string    // key of the record
+	record R         // last stored version of the record
+	stored time.Time // time when record was stored
 }
 
 // claimable is a pointer to a record with a claim.
@@ -98,13 +98,14 @@ type claimable[R any] interface {
 	claimed() *claim
 }
 
-// begin acquires the lease, unless another process has it or begin returns errNoWork.
+// begin acquires the lease. It returns errNoWork if another process has the lease or if the
+// function begin does.
 func (l *lease[R, P]) begin(ctx context.Context, begin func(*R) error) (err error) {
 	l.stored = time.Now()
 	l.record, err = state.Update(ctx, l.state, l.key, func(r *R) error {
 		c := P(r).claimed()
 		if c.Secret == "" {
-			return errNoWork // deleted
+			return errNoWork // the record was deleted
 		}
 		if err := begin(r); err != nil {
 			return err
@@ -130,12 +131,12 @@ func (l *lease[R, P]) note(ctx context.Context, change func(*R)) error {
 	return err
 }
 
-// release ends the lease if this process is stopping, so that another one can continue.
+// release ends the lease if this process is stopping, so that another process can continue.
 func (l *lease[R, P]) release() {
 	if !l.work.stopping() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = l.note(ctx, func(r *R) { P(r).claimed().end() }) // otherwise the lease expires
+	_ = l.note(ctx, func(r *R) { P(r).claimed().end() }) // if it fails, the lease expires
 }

@@ -22,18 +22,18 @@ type Computation struct {
 	ID          string          `json:"id"`
 	Kind        ComputationKind `json:"kind"`
 	Name        string          `json:"name"`
-	Key         string          `json:"key"` // of the trait sent to the destination
+	Key         string          `json:"key"` // trait key at the destination
 	Source      string          `json:"source"`
 	Destination string          `json:"destination"`
 	// Users is the number of users in the last list that was sent.
 	Users int64 `json:"users"`
-	// LostUsers is the number of users whose stored entries were lost through corruption
-	// that an operator accepted, since the last list that was sent without a loss.
+	// LostUsers is the number of users whose stored entries were lost since the last complete
+	// sync, because an operator accepted a corrupt store.
 	LostUsers int64 `json:"lostUsers,omitempty"`
-	// LostRecord reports that the record was lost in this way, with its lists and syncs. The
-	// next list is sent completely.
+	// LostRecord reports that the record was lost because an operator accepted a corrupt store.
+	// The lists and syncs are lost as well, so the next list is sent completely.
 	LostRecord bool `json:"lostRecord,omitempty"`
-	// Syncs are the last 20 syncs that are done, followed by the others, in order.
+	// Syncs contains the last 20 completed syncs, followed by the running and queued syncs.
 	Syncs []Sync `json:"syncs"`
 }
 
@@ -48,19 +48,19 @@ type SyncRequest struct {
 	// Destination gets the calls. Defaults to the only destination that is enabled and
 	// connected to the source.
 	Destination string
-	// List has one line per user, in any order. A line of an audience is the user ID including
-	// white space. A line of a trait is a JSON object, {"userId":"u1","value":42}. Values are
-	// compared in canonical form, so 1.0 equals 1. The last line of a user counts, and null
-	// means no value. Empty lines, carriage returns at the end of lines and a byte order mark
-	// are ignored.
+	// List has one line per user, in any order. A line of an audience is the user ID, including
+	// any white space. A line of a trait is a JSON object such as {"userId":"u1","value":42}.
+	// Values are compared in canonical form, so 1.0 equals 1. If a user has several lines, the
+	// last one applies. A null value means no value. Empty lines, carriage returns at the end of
+	// lines and a byte order mark are ignored.
 	List io.Reader
 
 	// DryRun counts the calls without sending or storing anything.
 	DryRun bool
 	// Full also sends unchanged values, for a destination that has lost its data.
 	Full bool
-	// AllowEmpty accepts a list without users, which is more often a failed query than an
-	// empty audience.
+	// AllowEmpty accepts a list without users. By default, such a list is an error, because it
+	// usually results from a failed query.
 	AllowEmpty bool
 }
 
@@ -82,31 +82,31 @@ type Sync struct {
 	RequestedAt time.Time `json:"requestedAt"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
-	// Timestamp is the timestamp of all its calls, in whole milliseconds. It is later than
-	// the previous timestamp.
+	// Timestamp is the timestamp of all calls of the sync, in whole milliseconds. It is later
+	// than the timestamp of the previous sync.
 	Timestamp time.Time `json:"timestamp,omitzero"`
 	// Users is the number of users in the list.
 	Users int64 `json:"users"`
 	// Entered is the number of users with a new value, and Left the number of users who are
-	// no longer members or no longer have a value. They are zero until StartedAt.
+	// no longer members or no longer have a value. Both are zero before StartedAt.
 	Entered int64 `json:"entered"`
 	Left    int64 `json:"left"`
 	// Sent is the number of calls in the journal.
 	Sent int64 `json:"sent"`
-	// LostUsers is the number of users of this list and the previous one whose stored entries
-	// were lost through corruption that an operator accepted. The other users are not
-	// affected. Send the list again to notify the destination of them.
+	// LostUsers is the number of users of this list and the previous list whose stored entries
+	// were lost because an operator accepted a corrupt store. Other users are not affected. To
+	// notify the destination of the lost users, send the list again.
 	LostUsers int64 `json:"lostUsers,omitempty"`
 	// Waiting is the reason why a running sync waits, or empty.
 	Waiting string `json:"waiting,omitempty"`
 	Full    bool   `json:"full,omitempty"`
 	DryRun  bool   `json:"dryRun,omitempty"`
-	// Deletion is the ID of a deletion request if the sync removes its users from the list.
-	// Left is then the number of removed users. No calls are sent.
+	// Deletion is the ID of a deletion request if the sync removes the users of this request.
+	// Left is then the number of removed users, and the sync creates no calls.
 	Deletion string `json:"deletion,omitempty"`
 }
 
-// Calls returns the number of calls of the sync. It is zero until StartedAt.
+// Calls returns the number of calls of the sync. It is zero before StartedAt.
 func (s Sync) Calls() int64 { return s.Entered + s.Left }
 
 // A DeletionRequest requests the deletion of users. [Service.DeleteUsers] notifies each
@@ -125,19 +125,20 @@ type DeletionRequest struct {
 type Deletion struct {
 	ID          string    `json:"id"`
 	RequestedAt time.Time `json:"requestedAt"`
-	// CompletedAt is when every notification had ended, delivered or not; see Targets.
+	// CompletedAt is the time when every notification had been delivered or had failed; see
+	// Targets.
 	CompletedAt time.Time `json:"completedAt,omitzero"`
 	// Users is the number of users.
 	Users  int    `json:"users"`
 	Source string `json:"source,omitempty"`
-	// LostUsers is the number of users whose stored names were lost through corruption
-	// that an operator accepted. Their notifications may be missing; the other users are
-	// not affected. Request the deletion again under another ID to notify them.
+	// LostUsers is the number of users whose stored IDs were lost because an operator accepted
+	// a corrupt store. Their notifications may be missing; other users are not affected. To
+	// notify the destinations, request the deletion again under another ID.
 	LostUsers int `json:"lostUsers,omitempty"`
-	// LostRecord reports that the record of the request was lost in this way. The request
-	// can be made again under its ID.
+	// LostRecord reports that the record of the request was lost because an operator accepted a
+	// corrupt store. The request can be made again under its ID.
 	LostRecord bool `json:"lostRecord,omitempty"`
-	// Targets are the notified destinations, for each source.
+	// Targets contains the results of each destination, for each source.
 	Targets []DeletionTarget `json:"targets"`
 }
 
@@ -152,8 +153,8 @@ func (d Deletion) Sums() (sums DeletionTarget) {
 	return sums
 }
 
-// A DeletionTarget counts the results of the notifications of one source at one destination.
-// Their sum is the number of users.
+// A DeletionTarget counts the results of one source's notifications at one destination. The sum
+// of the counts is the number of users.
 type DeletionTarget struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
@@ -170,13 +171,13 @@ type DeletionOutcome struct {
 	Destination string `json:"destination"`
 	MessageID   string `json:"messageId"`
 	tracking.Outcome
-	// Attempt is the number of the last attempt, or 0 before the first. At is the time of the
-	// result.
+	// Attempt is the number of the last attempt, or 0 before the first attempt. At is the time of
+	// the result.
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
 
-// An OutcomeFilter selects notifications by user, source, destination and state. An empty list
+// An OutcomeFilter selects notifications by user, source, destination and state. An empty field
 // selects all.
 type OutcomeFilter struct {
 	UserIDs, Sources, Destinations []string

@@ -10,11 +10,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Each record with work has one background goroutine, in the process that has the lease of the
-// record.
+// Each record with work has one background goroutine, in the process that has the record's lease.
 const (
-	// leaseTime is the duration of a lease. A process that restarts with the same name gets its
-	// leases immediately.
+	// leaseTime is the duration of a lease. A process that restarts with the same instance name
+	// gets its leases back immediately.
 	leaseTime = 30 * time.Second
 	// leaseRenewal is the interval between renewals.
 	leaseRenewal = 5 * time.Second
@@ -30,11 +29,11 @@ const (
 	outcomesPrefix    = "outcomes"
 )
 
-// errNoWork ends the work on a record: nothing is left to do now, or another process has the
+// errNoWork stops the work on a record for now: no work is left, or another process has the
 // lease.
 var errNoWork = errors.New("mockserver: no work")
 
-// A claim is the part of a record that identifies its lease.
+// A claim is the part of a record that describes its lease.
 type claim struct {
 	// Secret makes the messageIds unpredictable. Otherwise a sender could use one of them, and
 	// the collector's call would be dropped as a duplicate.
@@ -71,17 +70,17 @@ func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
 // workers runs a goroutine for each record with work.
 type workers struct {
 	log *slog.Logger
-	// step does a part of the work on a record. It returns errNoWork at the end.
+	// step does a part of the work on a record. It returns errNoWork if no work is left.
 	step func(ctx context.Context, key string) error
 	// waiting returns the keys of the records with work.
 	waiting func(ctx context.Context) ([]string, error)
 
-	ctx    context.Context // ends when no more work may begin
+	ctx    context.Context // canceled when no more work may begin
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex      // guards running; no work begins after ctx has ended
-	running map[string]bool // by key; true if kicked again
+	mu      sync.Mutex      // guards running; no work begins after ctx is canceled
+	running map[string]bool // keys with a running goroutine; true if kicked again
 }
 
 func newWorkers(log *slog.Logger, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
@@ -92,7 +91,8 @@ func newWorkers(log *slog.Logger, step func(context.Context, string) error, wait
 
 func (w *workers) stopping() bool { return w.ctx.Err() != nil }
 
-// start starts the work of earlier processes, and regularly the work that other processes left.
+// start starts the work that earlier processes left. It regularly checks for work that other
+// processes left.
 func (w *workers) start() {
 	w.wg.Go(func() {
 		for {
@@ -110,7 +110,8 @@ func (w *workers) start() {
 	})
 }
 
-// kick starts the work on a record. If it is running, it checks for more work at its end.
+// kick starts the work on a record. If work on it is already running, kick makes it check for more
+// work before it ends.
 func (w *workers) kick(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +162,7 @@ func (w *workers) done(key string) bool {
 
 // stop interrupts all work and waits for its end. It may be called again.
 func (w *workers) stop() {
-	w.mu.Lock() // kick must not begin work after Wait
+	w.mu.Lock() // ensures that kick does not begin work after Wait
 	w.cancel()
 	w.mu.Unlock()
 	w.wg.Wait()

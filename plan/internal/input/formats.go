@@ -9,15 +9,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// FormatNames are the formats of JSON Schema that plans check, except regex.
+// FormatNames contains the formats of JSON Schema that plans check. regex is checked separately.
 var FormatNames = []string{
 	"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer",
 	"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
 }
 
-// Formats returns a check per format. Checks accept values that are not strings.
+// Formats returns a check for each format. A check accepts all values that are not strings.
 //
-// The library exposes its formats only in compiled schemas.
+// The library provides its formats only in compiled schemas.
 var Formats = sync.OnceValue(func() map[string]func(v any) error {
 	known := map[string]func(v any) error{}
 	for i, name := range FormatNames {
@@ -35,7 +35,7 @@ var Formats = sync.OnceValue(func() map[string]func(v any) error {
 	return known
 })
 
-// withLocalPart refuses addresses without a local part, which the library accepts.
+// withLocalPart rejects email addresses without a local part, which the library accepts.
 func withLocalPart(email func(v any) error) func(v any) error {
 	return func(v any) error {
 		if s, ok := v.(string); ok && strings.HasPrefix(s, "@") {

@@ -35,7 +35,7 @@ func TestEveryFormatIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzQuickFormats searches for a string that a quick check accepts and the format refuses.
+// FuzzQuickFormats searches for a string that a quick check accepts but the check in Formats rejects.
 func FuzzQuickFormats(f *testing.F) {
 	for _, text := range []string{
 		"2026-11-22", "2026-02-29", "2026-00-01", "2026-11-22T18:00:00Z", "2026-11-22T24:00:00Z", "2026-11-22T18:00:60Z", "2026-11-22T18:00:00.Z",

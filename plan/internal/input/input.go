@@ -1,5 +1,5 @@
-// Package input reads the fields of a call that select its entry in a plan, and the object that
-// the entry describes. It also checks the formats of strings.
+// Package input reads calls: the fields that select an entry in a plan, and the object that the
+// entry describes. It also checks the formats of strings.
 package input
 
 import (
@@ -12,14 +12,14 @@ import (
 const MaxDepth = jsonscan.MaxDepth
 
 // A Head contains the fields that select an entry. If a field occurs twice, the last one
-// counts.
+// is used.
 type Head struct {
 	Type      string
 	Event     string
 	Name      string
 	MessageID string
 
-	Properties, Traits []byte // JSON; nil if missing or null
+	Properties, Traits []byte // JSON, or nil if missing or null
 }
 
 // Read reads a call. It returns an error unless the call is one JSON object.
@@ -56,8 +56,8 @@ func (h *Head) set(name, value []byte) {
 	}
 }
 
-// Member returns the field that plans describe in calls of a type, or "" if plans do not
-// describe such calls.
+// Member returns the name of the field that plans describe: "properties" or "traits". It returns
+// "" if plans do not describe calls of this type.
 func Member(callType string) string {
 	switch callType {
 	case "track", "page", "screen":
@@ -68,7 +68,7 @@ func Member(callType string) string {
 	return ""
 }
 
-// Title returns the call's name in plans. It is empty for identify and group.
+// Title returns the name that identifies the call in plans. It is empty for identify and group.
 func (h *Head) Title() string {
 	switch h.Type {
 	case "track":
@@ -98,7 +98,7 @@ func unlessNull(value []byte) []byte {
 	return value
 }
 
-// text decodes a JSON string. It returns "" for any other value.
+// text decodes a JSON string. For any other value it returns "".
 func text(value []byte) string {
 	if value[0] != '"' {
 		return ""

@@ -1,15 +1,15 @@
 package input
 
-// QuickFormats contains fast checks for the usual spellings. A quick check accepts only strings
-// that the check in [Formats] accepts. If it is false, the check in Formats decides.
+// QuickFormats contains fast checks for common values. If a quick check accepts a string, the check in
+// [Formats] accepts it too. If a quick check rejects a string, the check in Formats decides.
 var QuickFormats = map[string]func(text []byte) bool{
 	"date": isDate, "date-time": isDateTime, "email": isEmail, "uri": isURI, "uuid": isUUID,
 }
 
-// everyMonth is the number of days that every month has.
+// everyMonth is the number of days that all months have.
 const everyMonth = 28
 
-// isDate accepts the first 28 days of each month.
+// isDate accepts dates up to day 28 of a month.
 func isDate(s []byte) bool {
 	if len(s) != len("2026-01-31") || s[4] != '-' || s[7] != '-' {
 		return false
@@ -41,7 +41,7 @@ func isDateTime(s []byte) bool {
 	return len(fraction) != 1
 }
 
-// twoDigits parses a number of two digits that is not above most.
+// twoDigits parses a number of two digits. The number must not exceed most.
 func twoDigits(s []byte, most int) (n int, ok bool) {
 	if !isDigit(s[0]) || !isDigit(s[1]) {
 		return 0, false
@@ -50,7 +50,7 @@ func twoDigits(s []byte, most int) (n int, ok bool) {
 	return n, n <= most
 }
 
-// isEmail accepts letters, digits and a few signs, with single dots between.
+// isEmail accepts letters, digits and a few other characters. It rejects consecutive dots.
 func isEmail(s []byte) bool {
 	at := -1
 	for i, c := range s {
@@ -70,7 +70,7 @@ func isEmail(s []byte) bool {
 	return at > 0 && at <= 64 && len(s)-at-1 > 0 && len(s)-at-1 <= 63
 }
 
-// isURI accepts HTTP URLs without port and escapes.
+// isURI accepts HTTP URLs that contain no port and no escapes.
 func isURI(s []byte) bool {
 	for _, scheme := range []string{"https://", "http://"} {
 		if len(s) > len(scheme) && string(s[:len(scheme)]) == scheme && isAlphanumeric(s[len(scheme)]) {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A kind is a kind of alert.
+// A kind identifies the condition that an alert reports.
 type kind string
 
 // Kinds of alerts. The first two concern one destination.
@@ -29,7 +29,7 @@ const (
 	stateRecovered = "recovered"
 )
 
-// An alert is the JSON body of an alert, as documented in docs/operating.md.
+// An alert is the JSON body of an alert. docs/operating.md documents its fields.
 type alert struct {
 	Type        string    `json:"type"` // always "alert"
 	Kind        kind      `json:"kind"`
@@ -39,7 +39,7 @@ type alert struct {
 	At          time.Time `json:"at"`
 	Since       time.Time `json:"since"`           // when the condition began
 	Until       time.Time `json:"until,omitzero"`  // when it ended
-	Times       int       `json:"times,omitempty"` // how often it began since the last alert, if more than once
+	Times       int       `json:"times,omitempty"` // how often the condition began since the last alert; omitted for 1
 	Calls       int64     `json:"calls,omitempty"` // calls that failed since the last alert
 	Total       int64     `json:"total,omitempty"` // calls that failed since the condition began
 	Reason      string    `json:"reason,omitempty"`
@@ -48,8 +48,8 @@ type alert struct {
 	Text        string    `json:"text"`                 // a description in English
 }
 
-// json returns the alert as formatted by JSON.stringify, which receivers need to verify the
-// signature.
+// json returns the alert in the format of JSON.stringify. Receivers need this format to verify
+// the signature.
 func (a *alert) json() ([]byte, error) {
 	body, err := json.Marshal(a)
 	if err != nil {

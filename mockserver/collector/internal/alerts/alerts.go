@@ -25,12 +25,12 @@ const (
 
 	// checkInterval is the interval between checks of the collector.
 	checkInterval = 2 * time.Second
-	// maxBackoff is the maximum time between attempts at a failing webhook, unless its
-	// Retry-After asks for more.
+	// maxBackoff is the maximum time between attempts at a failing webhook. A longer
+	// Retry-After takes precedence.
 	maxBackoff = time.Minute
 
-	// An alert is raised when the queue reaches nearLimit of its limit, and recovers below
-	// belowLimit.
+	// An alert is raised when the size of the queue reaches nearLimit times its limit, and
+	// recovers below belowLimit times the limit.
 	nearLimit  = 0.8
 	belowLimit = 0.75
 )
@@ -44,12 +44,13 @@ const (
 
 // A Config configures the webhook for alerts.
 type Config struct {
-	webhook.Settings               // with one webhook
+	webhook.Settings               // with exactly one webhook
 	After            time.Duration // downtime of a destination before an alert; defaults to DefaultAfter
 	Slack            bool          // use the format of Slack's incoming webhooks
 }
 
-// A Collector provides the status to check, and sends requests like deliveries.
+// A Collector provides the status to check. It also sends the alerts, with the same rules as
+// deliveries.
 type Collector interface {
 	Status() []engine.DestinationStatus
 	Health(ctx context.Context) (journal.Health, error)
@@ -72,14 +73,14 @@ type Alerter struct {
 	done chan struct{} // closed when the goroutine of Start ends
 }
 
-// New returns an Alerter without a webhook. name identifies the collector in alerts; count is
-// called with the kind and result of each alert.
+// New returns an Alerter without a webhook. Alerts identify the collector by name. New calls
+// count with the kind and the result of each alert.
 func New(name string, log *slog.Logger, count func(kind, result string)) *Alerter {
 	return &Alerter{log: log, count: count, machine: newMachine(name), changed: make(chan struct{}, 1)}
 }
 
-// Configure sets the webhook; nil removes it. A webhook with a different URL receives all
-// current alerts.
+// Configure sets the webhook, or removes it if c is nil. A webhook with a different URL receives
+// all current alerts.
 func (a *Alerter) Configure(c *Config) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +140,7 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 	defer ticker.Stop()
 	var to *outlet
 	for {
-		var tick <-chan time.Time // nil without a webhook, so that an idle process does not wake up
+		var tick <-chan time.Time // nil without a webhook, so an idle process does not wake up
 		config := a.config.Load()
 		if config != nil {
 			tick = ticker.C
@@ -158,7 +159,7 @@ func (a *Alerter) run(ctx context.Context, c Collector) {
 	}
 }
 
-// check checks the collector and updates the machine.
+// check checks the collector and passes the findings to the machine.
 func (a *Alerter) check(ctx context.Context, c Collector) {
 	statuses := c.Status()
 	health, err := c.Health(ctx)
@@ -184,14 +185,14 @@ func (a *Alerter) check(ctx context.Context, c Collector) {
 	}
 }
 
-// ofDestination checks a destination. Unlike its state, the result can be bad during a delay
-// requested by Retry-After.
+// ofDestination returns the finding for a destination. The finding can be bad during a delay
+// requested by Retry-After, although the destination is not down.
 func ofDestination(s *engine.DestinationStatus) finding {
 	switch {
 	case s.State == engine.DestinationDisabled:
 		return finding{reason: "it is disabled"}
 	case !s.GoneSince.IsZero():
-		return finding{bad: true, since: s.GoneSince, reason: "its webhooks answered 410 (Gone): calls to it fail until it is resumed"}
+		return finding{bad: true, since: s.GoneSince, reason: "its webhooks responded with 410 (Gone): calls to it fail until it is resumed"}
 	case s.Paused:
 		return finding{reason: "it is paused"}
 	}
@@ -208,7 +209,7 @@ func ofQueue(h journal.Health, wasNear bool) finding {
 
 func ofStorage(err error) finding {
 	if err == nil || errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrClosed) {
-		return finding{} // a full queue has its own kind of alert
+		return finding{} // a full queue has a separate kind of alert
 	}
 	return finding{bad: true, reason: err.Error()}
 }
@@ -224,14 +225,14 @@ func ofReplicas(h journal.Health) finding {
 	return finding{bad: true, reason: reason}
 }
 
-// An outlet is the state of deliveries to a webhook.
+// An outlet tracks the attempts to send alerts to a webhook.
 type outlet struct {
 	config    *Config
-	failures  int       // consecutive
+	failures  int       // number of consecutive failures
 	notBefore time.Time // earliest time of the next attempt
 }
 
-// sendPending sends pending alerts until the next check of the collector.
+// sendPending sends the pending alerts. It returns when the next check of the collector is due.
 func (a *Alerter) sendPending(ctx context.Context, c Collector, to *outlet) {
 	for end := time.Now().Add(checkInterval); ; {
 		now := time.Now()
@@ -260,7 +261,7 @@ func (a *Alerter) next(to *Config, now time.Time) *draft {
 	return a.machine.next(now)
 }
 
-// send sends an alert, signed like a delivery.
+// send sends an alert that is signed in the same way as a delivery.
 func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.Attempt {
 	write := d.json
 	if config.Slack {
@@ -274,7 +275,7 @@ func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.At
 	return c.Send(ctx, r)
 }
 
-// conclude processes the result of sending an alert.
+// conclude processes the result of an attempt to send an alert.
 func (a *Alerter) conclude(to *outlet, d *draft, attempt *webhook.Attempt) {
 	now := time.Now()
 	log := a.log.With("kind", d.Kind, "state", d.State, "destination", d.Destination)

@@ -76,7 +76,7 @@ func (f *fakeCollector) take() []sender.Request {
 	return sent
 }
 
-// takeTimes is take with the time of each alert.
+// takeTimes is like take, and also returns the time of each alert.
 func (f *fakeCollector) takeTimes() (sent []sender.Request, at []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func golden(t *testing.T, name string, r sender.Request) {
 	assert.Equal(t, string(want), string(r.Body)+"\n", "run go test with -update if that is right, and read what changed")
 }
 
-// Each kind of alert is raised and recovers, in both formats.
+// TestAlertFormats checks that each kind of alert is raised and recovers, in both formats.
 func TestAlertFormats(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -141,7 +141,7 @@ func TestAlertFormats(t *testing.T) {
 		{
 			"destination",
 			func(w *world) {
-				w.Observe(ended(tracking.StatePending, "https://crm.example/secret?key=1: answered 500 <busy> & \u2028"))
+				w.Observe(ended(tracking.StatePending, "https://crm.example/secret?key=1: responded with 500 <busy> & \u2028"))
 				w.set(func(f *fakeCollector) { f.statuses = status(true) })
 			},
 			func(w *world) { w.set(func(f *fakeCollector) { f.statuses = status(false) }) },
@@ -162,7 +162,7 @@ func TestAlertFormats(t *testing.T) {
 			"given-up",
 			func(w *world) {
 				for range 1234 {
-					w.Observe(ended(tracking.StateFailed, "https://crm.example/hook: answered 400 Bad Request"))
+					w.Observe(ended(tracking.StateFailed, "https://crm.example/hook: responded with 400 Bad Request"))
 				}
 			},
 			func(*world) {},
@@ -203,7 +203,7 @@ func TestAlertFormats(t *testing.T) {
 					c.make(w)
 					run(DefaultAfter + 2*checkInterval)
 					sent := w.take()
-					if c.name == "given-up" { // recovers when no further calls fail
+					if c.name == "given-up" { // this alert recovers when no further calls fail
 						require.Len(t, sent, 2)
 						golden(t, c.name+"-raised."+format, sent[0])
 						golden(t, c.name+"-recovered."+format, sent[1])
@@ -229,7 +229,7 @@ func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 			to.Signature = signature
 			w := newWorld(to)
 			defer w.Close()
-			w.Observe(ended(tracking.StateFailed, "answered 400"))
+			w.Observe(ended(tracking.StateFailed, "responded with 400"))
 			run(checkInterval)
 			sent := w.take()
 			require.Len(t, sent, 1)
@@ -248,13 +248,14 @@ func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 	}
 }
 
-// At most one alert per minute reports failed calls, and each call is in exactly one.
+// TestOneAlertPerMinute checks that at most one alert per minute reports failed calls, and that
+// each call is in exactly one alert.
 func TestOneAlertPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		for range 600 {
-			w.Observe(ended(tracking.StateFailed, "answered 400"))
+			w.Observe(ended(tracking.StateFailed, "responded with 400"))
 			run(time.Second)
 		}
 		run(10 * time.Minute)
@@ -273,17 +274,17 @@ func TestOneAlertPerMinute(t *testing.T) {
 	})
 }
 
-// A failing webhook receives the same alert with the same ID after increasing delays, and
-// does not block other work.
+// TestFailedAlertsAreRetried checks that a failing webhook receives the same alert with the same
+// ID after increasing delays, and does not block other work.
 func TestFailedAlertsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) {
-			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Error: "answered 500"}
+			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Error: "responded with 500"}
 			f.takes = 5 * time.Second
 		})
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(4 * time.Minute)
 		sent, at := w.takeTimes()
 		require.GreaterOrEqual(t, len(sent), 6)
@@ -313,7 +314,7 @@ func TestRetryAfterOfAnAlert(t *testing.T) {
 		w.set(func(f *fakeCollector) {
 			f.answer = webhook.Attempt{Verdict: webhook.Temporary, Status: 429, RetryAfter: 3 * time.Minute}
 		})
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(2*time.Minute + 50*time.Second)
 		assert.Len(t, w.take(), 1)
 		run(20 * time.Second)
@@ -325,7 +326,7 @@ func TestNoAlertsWithoutAWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(nil)
 		defer w.Close()
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		w.set(func(f *fakeCollector) { f.statuses = status(true) })
 		run(time.Hour)
 		assert.Empty(t, w.take())
@@ -361,15 +362,15 @@ func TestNewWebhookReceivesCurrentAlerts(t *testing.T) {
 	})
 }
 
-// If the webhook changes during a request, the old one receives nothing more and the new one
-// receives all alerts.
+// TestWebhookChangesDuringARequest changes the webhook during a request. The previous webhook
+// must receive nothing more, and the new webhook must receive all alerts.
 func TestWebhookChangesDuringARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		defer w.Close()
 		w.set(func(f *fakeCollector) { f.takes = checkInterval / 2 })
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
-		of := ended(tracking.StateFailed, "answered 400")
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
+		of := ended(tracking.StateFailed, "responded with 400")
 		of.Destination = "mail"
 		w.Observe(of)
 		run(checkInterval + checkInterval/4)
@@ -389,7 +390,7 @@ func TestCloseCancelsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(config())
 		w.set(func(f *fakeCollector) { f.takes = time.Hour })
-		w.Observe(ended(tracking.StateFailed, "answered 400"))
+		w.Observe(ended(tracking.StateFailed, "responded with 400"))
 		run(checkInterval)
 		before := time.Now()
 		w.Close()

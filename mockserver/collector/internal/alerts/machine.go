@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// every is the minimum time between two alerts about a subject.
+	// every is the minimum time between two alerts about the same subject.
 	every = time.Minute
-	// settled is how long other conditions than a destination's must last before an alert. If
-	// the queue is short of space, completed calls are removed within seconds.
+	// settled is how long a condition must last before an alert, unless it is about a
+	// destination. A queue near its limit usually removes completed calls within seconds.
 	settled = 10 * time.Second
 	// dropAfter is how long the Alerter tries to report a recovery.
 	dropAfter = time.Hour
@@ -40,7 +40,7 @@ const (
 	raised                 // bad for long enough
 )
 
-// A condition is the state of a subject and the changes that the webhook has not received.
+// A condition is the state of a subject, with the changes that the webhook has not received.
 //
 //	        | bad                          | good         | call failed
 //	--------+------------------------------+--------------+---------------
@@ -48,43 +48,43 @@ const (
 //	pending | raised after a while, alert  | fine         |
 //	raised  |                              | fine, alert  | alert
 //
-// Changes marked "alert" are news until the webhook has received an alert about them.
-// Further changes in the meantime are added to the same alert. Only conditions of the kind
-// given_up count failed calls; they become good when no call has failed for as long as a
-// destination must be down.
+// A change marked "alert" is news until the webhook has received an alert about it. Further
+// changes in the meantime are added to the same alert. Only conditions of the kind given_up count
+// failed calls. Such a condition becomes fine when no call has failed during the time for which a
+// destination must be down before an alert.
 type condition struct {
 	state    conditionState
-	finding  finding   // the latest
+	finding  finding   // latest finding
 	badSince time.Time // when it became bad, if pending
-	since    time.Time // when it last became bad, if raised since
+	since    time.Time // when it was last raised
 	until    time.Time // when it recovered
 	lastCall time.Time // when a call last failed
-	total    int64     // calls failed since then
-	calls    int64     // calls failed that were not reported
-	times    int       // unreported changes to raised
-	news     bool      // whether there is something to report
-	sentAt   time.Time // when the last alert was received
-	triedAt  time.Time // when the last alert was sent
-	draft    *draft    // the alert with the news, if it was sent and nothing has changed since
-	sent     *draft    // the last alert sent to this webhook
+	total    int64     // number of calls that failed since then
+	calls    int64     // number of failed calls that have not been reported
+	times    int       // number of unreported changes to raised
+	news     bool      // whether there is a change to report
+	sentAt   time.Time // when the webhook received the last alert
+	triedAt  time.Time // when an attempt to send an alert was last made
+	draft    *draft    // alert with the news; nil if it was not sent or if the condition has changed since
+	sent     *draft    // last alert that was sent to this webhook
 }
 
 // A draft is an alert to send.
 type draft struct {
 	alert
-	id      string // the same for all attempts
+	id      string // alert ID, the same for all attempts
 	subject subject
-	times   int // unreported changes to raised, included in this alert
+	times   int // number of changes to raised that this alert reports
 	tries   int // number of attempts
 }
 
-// A machine decides which alerts to send. Its methods take the current time. It is not safe
-// for concurrent use.
+// A machine decides which alerts to send. Its methods take the current time as an argument. It is
+// not safe for concurrent use.
 type machine struct {
 	after      time.Duration // downtime of a destination before an alert
-	collector  string        // the name in alerts
+	collector  string        // name of the collector in alerts
 	conditions map[subject]*condition
-	reasons    map[string]string // latest failure by destination
+	reasons    map[string]string // latest failure of each destination
 }
 
 func newMachine(collector string) *machine {
@@ -156,8 +156,8 @@ func (m *machine) recordFailure(destination, reason string, now time.Time) {
 	c.change()
 }
 
-// tick processes the passage of time and removed destinations. It returns the kinds of
-// dropped alerts.
+// tick processes the passage of time, and conditions of removed destinations. It returns the
+// kinds of the alerts that it dropped.
 func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []kind) {
 	for s, c := range m.conditions {
 		switch {
@@ -183,7 +183,7 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 	return dropped
 }
 
-// resendAll prepares all current alerts for a new webhook.
+// resendAll makes all current alerts pending again, for a new webhook.
 func (m *machine) resendAll() {
 	for _, c := range m.conditions {
 		c.sentAt, c.triedAt, c.draft, c.sent = time.Time{}, time.Time{}, nil, nil
@@ -194,8 +194,8 @@ func (m *machine) resendAll() {
 	}
 }
 
-// next returns the alert to send now, or nil. Of several it chooses the one with the oldest
-// attempt.
+// next returns the alert to send now, or nil. If several alerts are pending, it returns the alert
+// with the oldest last attempt.
 func (m *machine) next(now time.Time) *draft {
 	var of subject
 	var due *condition
@@ -223,17 +223,17 @@ func (m *machine) next(now time.Time) *draft {
 func (m *machine) received(d *draft, now time.Time) {
 	c := m.conditions[d.subject]
 	if c == nil || c.sent != d {
-		return // a previous webhook received it
+		return // a previous webhook received the alert
 	}
 	c.sentAt = now
 	c.calls -= d.Calls
 	c.times -= d.times
-	if c.draft == d { // nothing changed during the request
+	if c.draft == d { // the condition did not change during the request
 		c.news, c.draft = false, nil
 	}
 }
 
-// write returns the alert about a subject.
+// write creates the alert about a subject.
 func (m *machine) write(s subject, c *condition, now time.Time) *draft {
 	d := &draft{subject: s, id: "alert-" + rand.Text(), times: c.times}
 	d.alert = alert{

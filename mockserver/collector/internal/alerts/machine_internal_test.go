@@ -12,7 +12,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 
-// A drive runs a script on a machine and records the alerts:
+// A drive runs a script on a machine and records the alerts. A script contains these commands:
 //
 //	at 5s bad|good crm     a check of the destination
 //	at 5s lost crm 3       three of its calls fail permanently
@@ -41,7 +41,7 @@ func (d *drive) step(t *testing.T, line string) {
 		_, err := fmt.Sscan(words[4], &n)
 		require.NoError(t, err)
 		for range n {
-			d.recordFailure(words[3], "answered 400", now)
+			d.recordFailure(words[3], "responded with 400", now)
 		}
 	case "removed":
 		d.tick(nil, now)
@@ -111,7 +111,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Changes during a request are in the next alert.
+// TestChangesWhileAnAlertIsSent checks that changes during a request are in the next alert.
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute
@@ -162,9 +162,9 @@ func TestRecoveredConditionsAreRemoved(t *testing.T) {
 
 func TestReasonsOmitSecretsInURLs(t *testing.T) {
 	for _, c := range []struct{ reason, want string }{
-		{"https://h/secret?token=x: answered 500", "https://h/…: answered 500"},
-		{"https://h/a: answered 500; http://h:80/b?c: answered 404 Not Found", "https://h/…: answered 500; http://h:80/…: answered 404 Not Found"},
-		{"https://h: answered 500", "https://h: answered 500"},
+		{"https://h/secret?token=x: responded with 500", "https://h/…: responded with 500"},
+		{"https://h/a: responded with 500; http://h:80/b?c: responded with 404 Not Found", "https://h/…: responded with 500; http://h:80/…: responded with 404 Not Found"},
+		{"https://h: responded with 500", "https://h: responded with 500"},
 		{"https://h?token=x: no response within 5s", "https://h/…: no response within 5s"},
 		{"see https://h/secret", "see https://h/…"},
 		{"every webhook has refused the call permanently", "every webhook has refused the call permanently"},

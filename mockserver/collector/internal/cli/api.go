@@ -22,6 +22,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
@@ -38,7 +40,7 @@ type client struct {
 	url, tokenFile, caFile string
 	output                 output
 
-	secret    string       // the admin token, if it is already known
+	secret    string       // admin token; empty if it is not known yet
 	requester *http.Client // nil before the first request
 }
 
@@ -76,7 +78,7 @@ func limited(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// An answer is a response of the admin API, decoded and raw.
+// An answer is a response of the admin API in decoded and in raw form.
 type answer[T any] struct {
 	read T
 	raw  json.RawMessage
@@ -112,12 +114,12 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	return a, err
 }
 
-// A query is a request to the admin API whose response a command prints.
+// A query is a request to the admin API. A command prints its response.
 type query struct {
 	method string // defaults to GET
 	path   string
 	body   any
-	list   string // the field whose elements are the lines of jsonl; "" for the whole response
+	list   string // field that jsonl prints one element per line; empty for the whole response
 }
 
 // show sends a query and prints the response as data or, by default, with text.
@@ -142,7 +144,7 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
 }
 
-// requestTo returns a request for a path that need not be in the admin API.
+// requestTo returns a request for any path of the collector.
 func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
@@ -153,10 +155,13 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 		return nil, err
 	}
 	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return req, err
+	return req, nil
 }
 
 // do sends a request to the admin API and decodes the response into answer.
@@ -169,9 +174,12 @@ func (c *client) do(req *http.Request, answer any) error {
 		return refusal(req, status, data)
 	}
 	if status == http.StatusNoContent {
+		if req.Method == http.MethodGet {
+			return answered(status, data)
+		}
 		return nil
 	}
-	if err := json.Unmarshal(data, answer); err != nil {
+	if err := json.Unmarshal(data, answer); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
 		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
@@ -200,18 +208,18 @@ func (c *client) http() (*http.Client, error) {
 	if c.requester != nil {
 		return c.requester, nil
 	}
-	file := cmp.Or(c.caFile, os.Getenv("COLLECTOR_CA_FILE"))
+	file, from := setting("--ca-file", c.caFile, "COLLECTOR_CA_FILE")
 	if file == "" {
 		c.requester = http.DefaultClient
 		return c.requester, nil
 	}
-	authorities, err := os.ReadFile(file)
+	authorities, err := readUpTo(file, maxCertificates)
 	if err != nil {
-		return nil, fmt.Errorf("--ca-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("--ca-file %s contains no certificate: use a PEM file", file)
+		return nil, fmt.Errorf("%s %s contains no certificate: use a PEM file", from, text.Quote(text.MaxRepeated, file))
 	}
 	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
@@ -225,36 +233,83 @@ func tlsClient(config *tls.Config) *http.Client {
 
 // base returns the URL of the collector without a trailing slash.
 func (c *client) base() (string, error) {
-	base, from := cmp.Or(c.url, os.Getenv("COLLECTOR_URL"), "http://"+config.DefaultListen), "--url"
-	if c.url == "" {
-		from = "COLLECTOR_URL"
+	base, from := setting("--url", c.url, "COLLECTOR_URL")
+	if base == "" {
+		return "http://" + config.DefaultListen, nil
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("invalid %s %q: use a URL such as http://%s", from, base, config.DefaultListen)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.TrimSpace(base) != base {
+		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
+			base = "…" + base[at:]
+		}
+		return "", usagef("invalid %s %s: use a URL such as http://%s", from, text.Quote(text.MaxRepeated, base), config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
 
+// setting returns the value of a flag, or of an environment variable if the flag is empty, and
+// the name of the one it used.
+func setting(flag, value, variable string) (used, from string) {
+	if value != "" {
+		return value, flag
+	}
+	return os.Getenv(variable), variable
+}
+
+// Maximum sizes of files, in bytes.
+const (
+	maxSecret       = 64 << 10
+	maxCertificates = 4 << 20
+)
+
+// readUpTo reads a file of at most limit bytes.
+func readUpTo(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	return data, err
+}
+
+// readSecret reads a file with a secret, without surrounding white space.
+func readSecret(flag, path string) (string, error) {
+	data, err := readUpTo(path, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	secret := strings.TrimSpace(string(data))
+	switch {
+	case secret == "":
+		return "", fmt.Errorf("%s is empty: use a file that contains the secret", flag)
+	case strings.Contains(secret, "\n"):
+		return "", fmt.Errorf("%s has more than one line: use a file that contains only the secret", flag)
+	}
+	return secret, checkSecret(flag, secret)
+}
+
+// checkSecret returns an error for a secret that contains invisible characters.
+func checkSecret(from, secret string) error {
+	if p := settings.CheckSecret(from, secret); p != nil {
+		return p
+	}
+	return nil
+}
+
+// token returns the admin token, or "" without one.
 func (c *client) token() (string, error) {
 	switch {
 	case c.secret != "":
 		return c.secret, nil
 	case c.tokenFile == "":
-		return os.Getenv("COLLECTOR_TOKEN"), nil
+		token := os.Getenv("COLLECTOR_TOKEN")
+		return token, checkSecret("COLLECTOR_TOKEN", token)
 	}
-	data, err := os.ReadFile(c.tokenFile)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	switch {
-	case token == "":
-		return "", errors.New("--token-file is empty: use a file that contains the admin token")
-	case strings.Contains(token, "\n"):
-		return "", errors.New("--token-file has more than one line: use a file that contains only the admin token")
-	}
-	return token, nil
+	return readSecret("--token-file", c.tokenFile)
 }
 
 // refusal returns the error for a response of the admin API with an error status.
@@ -288,7 +343,7 @@ func apiError(status int, data []byte) error {
 
 // answered returns the error for a response that is not from a collector.
 func answered(status int, data []byte) error {
-	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // the text of net/http
+	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // net/http sends this text
 		return errors.New("the collector uses TLS: use https:// in --url")
 	}
 	return fmt.Errorf("the response (%d %s) is not from a collector: check --url", status, http.StatusText(status))
@@ -307,7 +362,7 @@ func explainConnect(err error, base string) error {
 		return fmt.Errorf("canceled while waiting for %s", base)
 	}
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		err = failed.Err // omits the method and the URL
+		err = failed.Err // without the method and the URL
 	}
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
 		err = fmt.Errorf("%w: set --ca-file to the certificate of its CA", err)
@@ -315,7 +370,7 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error, or ctx ends.
+// poll calls done until it returns true or an error, or until ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		if ok, err := done(); ok || err != nil {
@@ -359,8 +414,8 @@ func (parameter) Type() string { return "string" }
 // String implements pflag.Value. Parameters have no defaults.
 func (parameter) String() string { return "" }
 
-// parameterFlag adds a flag for the query parameter with the same name. If values are
-// given, the flag accepts only these, and shells complete them.
+// parameterFlag adds a flag for the query parameter with the same name. If values are given, the
+// flag accepts only these values, and shells complete them.
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
@@ -414,28 +469,31 @@ func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCo
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// A call is a call as reported by the admin API.
+// A call is the JSON format of a call in the admin API.
 type call struct {
-	MessageID    string    `json:"messageId"`
-	Ref          string    `json:"ref"`
-	Source       string    `json:"source"`
-	Type         string    `json:"type"`
-	UserID       string    `json:"userId"`
-	AnonymousID  string    `json:"anonymousId"`
-	Event        string    `json:"event"`
-	Name         string    `json:"name"`
-	ReceivedAt   time.Time `json:"receivedAt"`
-	Destinations []struct {
-		Destination string `json:"destination"`
-		State       string `json:"state"`
-		Reason      string `json:"reason"`
-	} `json:"destinations"`
-	Violations []struct {
+	MessageID    string      `json:"messageId"`
+	Ref          string      `json:"ref"`
+	Source       string      `json:"source"`
+	Type         string      `json:"type"`
+	UserID       string      `json:"userId"`
+	AnonymousID  string      `json:"anonymousId"`
+	Event        string      `json:"event"`
+	Name         string      `json:"name"`
+	ReceivedAt   time.Time   `json:"receivedAt"`
+	Destinations []callState `json:"destinations"`
+	Violations   []struct {
 		Message string `json:"message"`
 		Plan    string `json:"plan"`
 		Line    int    `json:"line"`
 	} `json:"violations"`
 	Body json.RawMessage `json:"body"`
+}
+
+// A callState is the status of a call at a destination.
+type callState struct {
+	Destination string `json:"destination"`
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
 }
 
 func (c *call) title() string { return c.Event + c.Name }
@@ -448,10 +506,19 @@ func (c *call) states() string {
 	for _, d := range c.Destinations {
 		words = append(words, d.Destination+": "+d.State)
 	}
-	if len(c.Violations) > 0 {
-		words = append(words, "plan violation")
-	}
 	return strings.Join(words, ", ")
+}
+
+// violations returns the first plan violation, and the number of further violations.
+func (c *call) violations() string {
+	switch n := len(c.Violations); n {
+	case 0:
+		return ""
+	case 1:
+		return c.Violations[0].Message
+	default:
+		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
+	}
 }
 
 // An attempt is a request to a webhook, as reported by the admin API.

@@ -24,9 +24,10 @@ import (
 
 var (
 	callStates = []string{"pending", "delivered", "failed", "filtered"}
-	// listStates are the values of calls --state. Rejected calls are not stored as calls.
+	// listStates are the values of calls --state. The state rejected lists rejections instead of
+	// calls.
 	listStates = append(slices.Clone(callStates), "rejected")
-	// callTypes include delete, the type of deletion notifications.
+	// callTypes are all types of calls. The type delete is the type of deletion notifications.
 	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
@@ -136,15 +137,15 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 		q.Set("bodies", "true")
 	}
 	return show(ctx, c, out, query{path: "/calls?" + q.Encode(), list: "calls"}, func(page callPage) error {
-		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS", func(row func(...any)) {
+		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
-				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
+				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
 			}
 		})
 	})
 }
 
-// rejections are rejected calls and refused requests.
+// rejections contains rejected calls and refused requests.
 type rejections struct {
 	Calls []struct {
 		ReceivedAt                                              time.Time
@@ -205,7 +206,7 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
-// find returns the calls with a messageId. Several sources can use the same one.
+// find returns the calls with a messageId. Calls of several sources can have the same messageId.
 func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
 	return page.read.Calls, err
@@ -228,46 +229,82 @@ func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
 	return nil
 }
 
-func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) error {
-	path := "/calls/" + url.PathEscape(source) + "/" + url.PathEscape(id)
-	one, err := get[call](ctx, c, path)
-	if err != nil {
-		return err
+type attemptList struct{ Attempts []attempt }
+
+// getOne returns the call at an API path and its attempts.
+func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[attemptList], err error) {
+	if one, err = get[call](ctx, c, path); err == nil {
+		list, err = get[attemptList](ctx, c, path+"/attempts")
 	}
-	list, err := get[struct{ Attempts []attempt }](ctx, c, path+"/attempts")
+	return one, list, err
+}
+
+func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) error {
+	one, list, err := c.getOne(ctx, "/calls/"+url.PathEscape(source)+"/"+url.PathEscape(id))
 	if err != nil {
 		return err
 	}
 	if c.output.data() {
 		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])), "")
 	}
-	shown := one.read
-	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(shown.Type+" "+plain(shown.title())), plain(shown.Source), shown.ReceivedAt.Local().Format(time.RFC3339Nano))
-	var body bytes.Buffer
-	if err := json.Indent(&body, terminal.PlainJSON(shown.Body), "", "  "); err != nil {
-		return err
+	return one.read.write(out, list.read.Attempts)
+}
+
+// write prints a call: its status and last response at each destination, its plan violations, its
+// attempts and its content. Destinations with problems come first.
+func (c *call) write(out io.Writer, attempts []attempt) error {
+	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(c.Type+" "+plain(c.title())), plain(c.Source), c.ReceivedAt.Local().Format(time.RFC3339Nano))
+	urgency := func(state string) int {
+		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
 	}
-	fmt.Fprintf(out, "%s\n\n", body.Bytes())
-	for _, v := range shown.Violations {
+	slices.SortStableFunc(c.Destinations, func(a, b callState) int { return urgency(a.State) - urgency(b.State) })
+	for _, d := range c.Destinations {
+		var last attempt
+		status := ""
+		for _, a := range attempts {
+			if a.Destination == d.Destination {
+				last, status = a, a.status()
+			}
+		}
+		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
+		writeIndented(out, cmp.Or(d.Reason, last.Error))
+		writeIndented(out, last.ResponseBody)
+	}
+	for _, v := range c.Violations {
 		fmt.Fprintf(out, "violates plan %s, line %d: %s\n", plain(v.Plan), v.Line, plain(v.Message))
 	}
-	if len(shown.Violations) > 0 {
+	if len(c.Destinations)+len(c.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err = table(out, "", "", func(row func(...any)) {
-		for _, d := range shown.Destinations {
-			row(d.Destination, d.State, d.Reason)
+	if len(attempts) > 0 {
+		err := table(out, "", "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+			for _, a := range attempts {
+				row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
-	if err != nil || len(list.read.Attempts) == 0 {
+		fmt.Fprintln(out)
+	}
+	return writeJSON(out, c.Body)
+}
+
+// writeIndented prints the lines of text from a receiver.
+func writeIndented(out io.Writer, s string) {
+	for row := range strings.Lines(strings.TrimSpace(s)) {
+		fmt.Fprintln(out, "  "+plain(strings.ReplaceAll(strings.TrimRight(row, "\r\n"), "\t", "  ")))
+	}
+}
+
+// writeJSON prints JSON with indentation.
+func writeJSON(out io.Writer, data []byte) error {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, terminal.PlainJSON(data), "", "  "); err != nil {
 		return err
 	}
-	fmt.Fprintln(out)
-	return table(out, "", "ATTEMPT,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
-		for _, a := range list.read.Attempts {
-			row(a.Number, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
-		}
-	})
+	_, err := fmt.Fprintln(out, indented.String())
+	return err
 }
 
 // A replay is the status of a replay.
@@ -346,8 +383,8 @@ func (c *client) countReplay(ctx context.Context, out io.Writer, destination str
 	})
 }
 
-// replay starts a replay and shows its progress until all calls are scheduled or, with
-// settled, until none of them is pending.
+// replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
+// is true, it waits until none of the calls is pending.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()
 	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))

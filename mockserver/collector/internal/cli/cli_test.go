@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -100,8 +101,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// server runs a collector with a destination that accepts calls, one that rejects them
-// permanently, and fixed IDs.
+// server runs a collector with fixed IDs and two destinations. One destination accepts calls, and
+// the other one rejects them permanently.
 func server(t *testing.T) *mockserver.Server {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -306,6 +307,8 @@ func TestErrorMessages(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	tracking, running := serve(collector), server(t).URL
+	empty := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	number := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `null`) }))
 	nowhere, err := filepath.Abs("nowhere.yaml")
 	require.NoError(t, err)
 
@@ -322,13 +325,35 @@ func TestErrorMessages(t *testing.T) {
 		{name: "no URL", args: "status --url http://[::1", code: 2, want: `invalid --url "http://[::1": use a URL such as http://127.0.0.1:8765`},
 		{name: "no URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": "here"}, code: 2,
 			want: `invalid COLLECTOR_URL "here": use a URL such as http://127.0.0.1:8765`},
+		{name: "a space after the URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": closed + "/ "}, code: 2,
+			want: "invalid COLLECTOR_URL " + strconv.Quote(closed+"/ ") + ": use a URL such as http://127.0.0.1:8765"},
+		{name: "a URL with a query", args: "status --url " + closed + "/?a=b", code: 2, want: "invalid --url " + strconv.Quote(closed+"/?a=b") + ": use a URL such as http://127.0.0.1:8765"},
+		{name: "a password in an invalid URL", args: "status --url ftp://me:hush@host", code: 2, want: `invalid --url "…@host": use a URL such as http://127.0.0.1:8765`},
+		{name: "a long URL", args: "status --url " + strings.Repeat("a", 300), code: 2, want: `invalid --url "` + strings.Repeat("a", 200) + `…": use a URL such as http://127.0.0.1:8765`},
+		{name: "a token with a line break", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "right\r\n"}, code: 1,
+			want: "COLLECTOR_TOKEN: begins or ends with white space: remove it; a value from a file may end with a line break"},
+		{name: "a token file with a byte order mark", args: "verify --url " + locked + " --token-file " + written(t, "\ufeffright\n"), code: 1,
+			want: "--token-file: contains the invisible character U+FEFF: remove it, or type the value again"},
+		{name: "a long token file", args: "verify --url " + locked + " --token-file " + written(t, strings.Repeat("a", 70_000)), code: 1,
+			want: "--token-file: larger than 65536 bytes"},
+		{name: "a write key with a line break", args: "send track --event E --user-id u --url " + running, env: map[string]string{"COLLECTOR_WRITE_KEY": "another-key\n"}, code: 2,
+			want: "COLLECTOR_WRITE_KEY: begins or ends with white space: remove it; a value from a file may end with a line break"},
+		{name: "a write key with a colon", args: "send track --event E --user-id u --write-key key: --url " + running, code: 2,
+			want: "--write-key: contains a colon, which Basic authentication cannot transmit: use letters and digits"},
+		{name: "a token of dev with a line break", args: "dev --listen :0 --data " + t.TempDir(), env: map[string]string{"COLLECTOR_TOKEN": "a-long-token\n"}, code: 2,
+			want: "COLLECTOR_TOKEN: begins or ends with white space: remove it; a value from a file may end with a line break"},
+		{name: "a CA file in the environment", args: "status --url " + secure, env: map[string]string{"COLLECTOR_CA_FILE": "none.pem"}, code: 1,
+			want: "COLLECTOR_CA_FILE: open none.pem: no such file or directory"},
+		{name: "an invisible character in a secret", args: "dev --webhook http://a --shared-secret hush\u200b", code: 2, want: "--shared-secret: contains the invisible character U+200B: remove it, or type the value again"},
+		{name: "responses without a body", args: "status --json --url " + empty, code: 1, want: "the response (204 No Content) is not from a collector: check --url"},
+		{name: "responses that are not objects", args: "status --json --url " + number, code: 1, want: "the response of " + number + " is not from the admin API: check --url"},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
 			want: "invalid admin token: use the token in the file set by admin.tokenFile"},
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
-		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has more than one line: use a file that contains only the admin token"},
-		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: use a file that contains the admin token"},
+		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has more than one line: use a file that contains only the secret"},
+		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: use a file that contains the secret"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "no admin API at this address: set --url to the address of admin.listen"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
@@ -389,7 +414,7 @@ func TestCommandsUseTLS(t *testing.T) {
 		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: set --ca-file to the certificate of its CA\n"},
 		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector uses TLS: use https:// in --url\n"},
 		{"no file", []string{"--url", secure.URL, "--ca-file", filepath.Join(dir, "none")}, "collector: --ca-file: open "},
-		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text contains no certificate: use a PEM file\n"},
+		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text\" contains no certificate: use a PEM file\n"},
 		{"right", []string{"--url", secure.URL, "--ca-file", authority}, ""},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -429,7 +454,7 @@ func TestExampleIsValid(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
 	_, err := config.Load(path)
-	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
+	for _, problem := range err.(config.Problems) { //nolint:errorlint // Load returns this type
 		assert.Regexp(t, `cannot be|is set together with|environment variable|has no token`, problem.Error())
 	}
 

@@ -91,7 +91,7 @@ func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wa
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := poll(waiting, func() (done bool, err error) {
-		// If the timeout ends during a request, that request still completes.
+		// If the timeout passes during a request, the request is still completed.
 		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -106,11 +105,9 @@ admin API offer further settings.`,
 				return err
 			}
 			if secretFile != "" {
-				secret, err := os.ReadFile(secretFile)
-				if err != nil {
-					return fmt.Errorf("--shared-secret-file: %w", err)
+				if a.SharedSecret, err = readSecret("--shared-secret-file", secretFile); err != nil {
+					return err
 				}
-				a.SharedSecret = strings.TrimSpace(string(secret))
 			}
 			a.Name = args[0]
 			for _, u := range args[1:] {

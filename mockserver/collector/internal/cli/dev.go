@@ -53,9 +53,10 @@ other URLs can fail unnoticed. Each --forward is a separate destination: it rece
 every call, and has its own retries and status.
 
 The terminal shows each call and attempt as it happens, and explains rejected calls.
-Press ? for the keys, which retry a call, open it in the inspector, copy it as curl,
-filter and pause. Without a terminal, or if TERM is dumb, the output is plain lines;
-with --json it is JSON in the format of GET /api/v1/activity. NO_COLOR turns off colors.
+Press ? for the keys, which show a call in full, retry it, open it in the inspector,
+copy it as curl, filter and pause. Without a terminal, or if TERM is dumb, the output is
+plain lines; with --json it is JSON in the format of GET /api/v1/activity. NO_COLOR
+turns off colors.
 
 Point a client at the printed address, or use collector send. For tests in any
 language, GET /good, /bad and /all list the calls, POST /reset clears them, and
@@ -121,7 +122,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	ran := make(chan error, 1)
 	go func() {
 		ran <- s.Run(ctx)
-		end() // a listener failed, unless ctx has ended
+		end() // Run also returns before ctx ends if a listener fails
 	}()
 	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
 	shown := f.show(ctx, cmd, source, log)
@@ -180,6 +181,9 @@ func (f *devFlags) config() (*config.Config, error) {
 	if len(f.webhooks)+len(f.forwards) == 0 && (len(f.headers) > 0 || f.secret != "") {
 		return nil, usagef("--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL")
 	}
+	if err := checkSecret("--shared-secret", f.secret); err != nil {
+		return nil, usageError{err}
+	}
 	if err := f.addDestinations(c, headers); err != nil {
 		return nil, err
 	}
@@ -194,7 +198,11 @@ func (f *devFlags) config() (*config.Config, error) {
 		return nil, err
 	}
 	if !config.Loopback(f.listen) {
-		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())
+		token := os.Getenv("COLLECTOR_TOKEN")
+		if err := checkSecret("COLLECTOR_TOKEN", token); err != nil {
+			return nil, usageError{err}
+		}
+		c.Admin.Token = cmp.Or(token, rand.Text())
 	}
 	return c, nil
 }
@@ -227,7 +235,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	return nil
 }
 
-// check returns an error that lists the problems of the destinations by flag.
+// check returns an error that lists the problems of the destinations, with the flags that set them.
 func (f *devFlags) check(c *config.Config) error {
 	all := c.Settings()
 	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
@@ -242,7 +250,7 @@ func (f *devFlags) check(c *config.Config) error {
 	var problems []string
 	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
 		problem := fmt.Sprintf("%s %s: %s", f.flagOf(p.Field), p.Problem, asFlag.Replace(p.Hint))
-		if !slices.Contains(problems, problem) { // headers belong to every webhook
+		if !slices.Contains(problems, problem) { // the same headers are set for every webhook
 			problems = append(problems, problem)
 		}
 	}
@@ -262,7 +270,7 @@ func (f *devFlags) flagOf(field string) string {
 		return "--header " + strings.TrimSuffix(header, "]")
 	case len(f.webhooks) == 0:
 		d++
-	case d == 0 && n < 2: // the number of webhooks
+	case d == 0 && n < 2: // a problem with the number of webhooks
 		return "--webhook"
 	case d == 0:
 		return fmt.Sprintf("--webhook %q", f.webhooks[w])

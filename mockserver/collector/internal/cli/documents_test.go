@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/documents"
 )
 
-// TestDocumentedCommands checks the collector's commands and configurations in the documents
-// and in the help.
+// TestDocumentedCommands checks the collector's commands and configurations in the documentation and
+// in the help.
 func TestDocumentedCommands(t *testing.T) {
 	blocks, err := documents.All(filepath.FromSlash("../../../.."))
 	require.NoError(t, err)
@@ -42,7 +42,8 @@ func TestDocumentedCommands(t *testing.T) {
 	assert.Greater(t, found, 20)
 }
 
-// ofCollector returns the arguments of a command line that runs the collector.
+// ofCollector returns the collector's arguments in a command line, and false if the command line does
+// not run the collector.
 func ofCollector(args []string) ([]string, bool) {
 	for _, program := range [][]string{{"collector"}, {"go", "run", "./mockserver/collector"}} {
 		if len(args) >= len(program) && slices.Equal(args[:len(program)], program) {
@@ -64,8 +65,8 @@ func parses(t *testing.T, args []string) {
 	require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()))
 }
 
-// check validates a configuration. It provides the variables and files that the configuration
-// refers to.
+// check validates a configuration. It creates the variables and files that the configuration refers
+// to.
 func check(t *testing.T, text string) {
 	dir := t.TempDir()
 	const value = "a-value-for-this-test-0123456789"

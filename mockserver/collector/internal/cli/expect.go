@@ -19,7 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 )
 
-// expectPatience is the time allowed for the response in addition to the time for the calls.
+// expectPatience is added to the timeout of the request, so that the response can still arrive after
+// the wait for calls.
 const expectPatience = 30 * time.Second
 
 func newExpect() *cobra.Command {
@@ -127,7 +128,7 @@ func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
 	return doc, err
 }
 
-// place returns the prefix of a message about a line of a file.
+// place returns the prefix of a message about a line in a file.
 func place(file string, line int) string {
 	if file == "-" {
 		file = "standard input"

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
-// write writes a file to a new working directory, which keeps its path out of the output.
+// write writes a file to a new working directory. The output therefore contains no absolute path.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -63,7 +63,8 @@ func TestExpect(t *testing.T) {
 	require.Len(t, srv.Calls(), 3)
 }
 
-// The exit code is 2, and errors are not mistaken for failed expectations.
+// TestExpectErrors checks that the exit code is 2, and that errors are not mistaken for failed
+// expectations.
 func TestExpectErrors(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)

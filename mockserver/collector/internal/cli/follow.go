@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,10 +25,10 @@ import (
 // followed is a live.Source for a running collector.
 type followed struct {
 	client *client
-	query  url.Values // filters activities
+	query  url.Values // query parameters that filter activities
 }
 
-// followWait is the maximum wait of a request for activity.
+// followWait is the maximum time that a request waits for activity.
 const followWait = 20 * time.Second
 
 // Activity implements live.Source.
@@ -83,14 +84,14 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 	return strings.Join(replayed, ", "), errors.Join(failed...)
 }
 
-// Curl implements live.Source. Requests to the collector use the name of the source as the
-// write key, because collector dev accepts any key.
+// Curl implements live.Source. A command that sends to the collector uses the name of the source as
+// the write key, because collector dev accepts any write key.
 func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	switch a.Kind {
 	case "refused", "rejected":
 		return f.curlRejected(ctx, a)
 	case "attempt":
-		list, err := get[struct{ Attempts []attempt }](ctx, f.client, pathOf(a)+"/attempts")
+		list, err := get[attemptList](ctx, f.client, pathOf(a)+"/attempts")
 		if err != nil {
 			return "", err
 		}
@@ -108,30 +109,77 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	return f.curlToCollector(a.Source, one.read.Type, one.read.Body)
 }
 
+// A rejection is a rejected call, or a refused request if Method is set.
+type rejection struct{ Ref, Type, Method, Path, Body string }
+
+// rejection returns the rejected call or request of an activity.
+func (f followed) rejection(ctx context.Context, a live.Activity) (rejection, error) {
+	list, err := get[struct{ Calls, Requests []rejection }](ctx, f.client, "/rejections?limit=500")
+	if err != nil {
+		return rejection{}, err
+	}
+	for _, r := range slices.Concat(list.read.Calls, list.read.Requests) {
+		if r.Ref == a.Ref {
+			return r, nil
+		}
+	}
+	return rejection{}, errors.New("this entry has expired")
+}
+
 // curlRejected returns the command for a rejected call or request.
 func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, error) {
-	list, err := get[struct {
-		Calls    []struct{ Ref, Type, Body string }
-		Requests []struct{ Ref, Method, Path, Body string }
-	}](ctx, f.client, "/rejections?limit=500")
+	r, err := f.rejection(ctx, a)
 	if err != nil {
 		return "", err
 	}
-	for _, c := range list.read.Calls {
-		if c.Ref == a.Ref {
-			return f.curlToCollector(a.Source, c.Type, []byte(c.Body))
-		}
+	if r.Method == "" {
+		return f.curlToCollector(a.Source, r.Type, []byte(r.Body))
 	}
-	for _, r := range list.read.Requests {
-		if r.Ref == a.Ref {
-			base, err := f.client.base()
-			return curl("-X "+copyas.Shell(r.Method)+" -u "+copyas.Shell(cmp.Or(a.Source, "dev")+":"), base+r.Path, http.Header{"Content-Type": {"application/json"}}, r.Body), err
-		}
-	}
-	return "", errors.New("this entry has expired")
+	base, err := f.client.base()
+	return curl("-X "+copyas.Shell(r.Method)+" -u "+copyas.Shell(cmp.Or(a.Source, "dev")+":"), base+r.Path, http.Header{"Content-Type": {"application/json"}}, r.Body), err
 }
 
-// curlToCollector returns the command that sends a call to the collector.
+// Details implements live.Source.
+func (f followed) Details(ctx context.Context, a live.Activity) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, followWait)
+	defer cancel()
+	var out bytes.Buffer
+	if a.Kind == "refused" || a.Kind == "rejected" {
+		r, err := f.rejection(ctx, a)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "%s  %s\n", a.Kind, a.Code)
+		writeIndented(&out, a.Message+"\n"+a.Hint)
+		fmt.Fprintln(&out)
+		if writeJSON(&out, []byte(r.Body)) != nil { // a body that is not JSON is also rejected
+			out.WriteString(r.Body)
+		}
+		return out.String(), nil
+	}
+	one, list, err := f.client.getOne(ctx, pathOf(a))
+	if err == nil {
+		err = one.read.write(&out, list.read.Attempts)
+	}
+	return out.String(), err
+}
+
+// Destinations implements live.Source.
+func (f followed) Destinations(ctx context.Context) ([]live.Destination, error) {
+	ctx, cancel := context.WithTimeout(ctx, followWait)
+	defer cancel()
+	list, err := get[struct{ Destinations []destination }](ctx, f.client, "/destinations")
+	var all []live.Destination
+	for _, d := range list.read.Destinations {
+		all = append(all, live.Destination{
+			Name: d.Name, State: string(d.Status.State),
+			Delivered: d.Ledger.Delivered, Failed: d.Ledger.Failed, Pending: d.Ledger.Pending,
+		})
+	}
+	return all, err
+}
+
+// curlToCollector returns a curl command that sends a call to the collector.
 func (f followed) curlToCollector(source, kind string, body []byte) (string, error) {
 	base, err := f.client.base()
 	if err != nil {
@@ -144,7 +192,8 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 	return copyas.Curl(copyas.Collector{Endpoint: base, WriteKey: source}, &c), nil
 }
 
-// curl formats a request like package copyas, but does not replace secrets in headers.
+// curl formats a request in the same way as package copyas. Unlike copyas, it does not replace secrets
+// in headers.
 func curl(options, url string, header http.Header, body string) string {
 	words := []string{strings.TrimSpace("curl -g " + options), copyas.Shell(url)}
 	command := strings.Join(words, " ")

@@ -56,7 +56,7 @@ its certificate is then not verified, because nothing secret is sent.`,
 	return cmd
 }
 
-// useListenerOf sets the URL of the client to the listener in a configuration file.
+// useListenerOf sets the URL of the client to the address of the listener in a configuration file.
 func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 	settings, err := config.Load(path)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
-		host = "localhost" // resolves to the IP version that the collector uses
+		host = "localhost" // resolves to the IP version that the collector listens on
 	}
 	c.url = "http://" + net.JoinHostPort(host, port)
 	if settings.TLS.CertFile == "" {
@@ -78,7 +78,7 @@ func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// health prints "ready", or returns an error with the reason if the collector is not ready.
+// health prints "ready". If the collector is not ready, it returns an error with the reason.
 func (c *client) health(ctx context.Context, out io.Writer) error {
 	base, err := c.base()
 	if err != nil {

@@ -62,7 +62,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The command finds the listener of the configuration, also with TLS.
+// TestHealthWithConfig checks that the command finds the listener of the configuration, with and
+// without TLS.
 func TestHealthWithConfig(t *testing.T) {
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
@@ -106,7 +107,8 @@ func TestHealthWithConfig(t *testing.T) {
 	assert.Contains(t, errOut, "--config: open ")
 }
 
-// Containers set the token and allow their networks.
+// TestDevInAContainer checks the flags that containers use to set the token and to allow their
+// networks.
 func TestDevInAContainer(t *testing.T) {
 	t.Setenv("COLLECTOR_TOKEN", "a-token-of-mine")
 	ctx, cancel := context.WithCancel(t.Context())

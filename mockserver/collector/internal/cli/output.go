@@ -14,12 +14,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
-// An output is an output format: a table, or data for scripts.
+// An output is the name of an output format: a table, or a data format for scripts.
 type output string
 
 var outputs = []string{"table", "json", "jsonl", "yaml"}
 
-// addOutputTo adds the flags that select the format.
+// addOutputTo adds the flags that select the output format.
 func (o *output) addOutputTo(cmd *cobra.Command) {
 	*o = "table"
 	flags := cmd.Flags()
@@ -47,11 +47,11 @@ func (*output) Type() string { return "format" }
 // String implements pflag.Value.
 func (o *output) String() string { return string(*o) }
 
-// data reports whether the format is data for scripts.
+// data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// print prints a value, or a raw response, as data. In jsonl, each element of the field
-// list is a line; if list is empty, the value is one line.
+// print prints a value, or a raw response, as data. In the format jsonl, it prints each element of the
+// field list on a line. If list is empty, it prints the value on one line.
 func (o *output) print(out io.Writer, v any, list string) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -100,8 +100,8 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
-// table prints a table. The column names are separated by commas, and the width is limited
-// to the terminal. If there are no rows, table prints the message none, unless it is empty.
+// table prints a table. columns contains the names of the columns, separated by commas. The width is
+// limited to the terminal. If there are no rows and none is not empty, table prints the message none.
 func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {

@@ -88,7 +88,7 @@ no calls; with --unused also if the plan has an event without calls.`,
 	return cmd
 }
 
-// checked is the result of checking calls against a plan.
+// checked contains the results of checking calls against a plan.
 type checked struct {
 	plan   *plan.Plan
 	report *plan.Report
@@ -145,14 +145,14 @@ func (c *checked) printGitHub(out io.Writer) {
 	fmt.Fprintln(out, plain(summary))
 }
 
-// annotate prints a workflow command with escaped values.
+// annotate prints a workflow command. It escapes the values.
 func annotate(out io.Writer, level, file string, line int, title, text string) {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	fmt.Fprintf(out, "::%s file=%s,line=%d,title=%s::%s\n", level, property.Replace(file), max(1, line), property.Replace(title), data.Replace(text))
 }
 
-// An unusedEvent is an event of the plan without calls.
+// An unusedEvent is an event of the plan that has no calls.
 type unusedEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name,omitempty"`
@@ -164,9 +164,9 @@ func (c *checked) printData(out io.Writer, form *output) error {
 	answer := struct {
 		OK         bool          `json:"ok"`
 		Plan       string        `json:"plan"`
-		Calls      int           `json:"calls"`  // calls of types in the plan
-		Bad        int           `json:"bad"`    // calls that violate the plan
-		Passed     int           `json:"passed"` // calls of other types
+		Calls      int           `json:"calls"`  // number of calls with a type in the plan
+		Bad        int           `json:"bad"`    // number of calls that violate the plan
+		Passed     int           `json:"passed"` // number of calls with other types
 		Violations []plan.Group  `json:"violations"`
 		Unused     []unusedEvent `json:"unused"`
 	}{c.ok(), c.plan.File(), judged, bad, c.report.Passed(), c.report.Groups(), []unusedEvent{}}

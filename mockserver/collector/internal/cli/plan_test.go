@@ -32,7 +32,8 @@ const (
 	misnamed  = `{"type":"track","event":"order_completed"}` + "\n"
 )
 
-// The output of collector calls is valid input for collector plan check.
+// TestPlanCheckReadsOutputOfCalls checks that collector plan check accepts the output of collector
+// calls.
 func TestPlanCheckReadsOutputOfCalls(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true})
 	t.Setenv("COLLECTOR_URL", srv.URL)
@@ -69,7 +70,7 @@ func TestPlanCheckReadsOutputOfCalls(t *testing.T) {
 	assert.Equal(t, "collector: standard input: line 1 is activity without properties: use the output of collector calls --output jsonl without --follow\n", errOut)
 }
 
-// inDirectory changes to a directory with the given files.
+// inDirectory changes to a new directory that contains the given files.
 func inDirectory(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

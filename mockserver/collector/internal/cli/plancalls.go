@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxLine is the maximum length of a line, in bytes.
+// maxLine is the maximum length of an input line, in bytes.
 const maxLine = 16 << 20
 
 // A callSource reads calls from files, standard input or a collector.
@@ -104,7 +104,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	return cmd.Context().Err()
 }
 
-// firstByte returns the first byte that is not white space, without consuming anything.
+// firstByte returns the first byte that is not white space, without consuming it.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for n := 1; ; n++ {
 		text, err := r.Peek(n)
@@ -132,7 +132,7 @@ func readArray(r io.Reader, name string, each func(place string, call []byte)) e
 	}
 	_, err := decoder.Token()
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // the array is not closed
+		err = io.ErrUnexpectedEOF // the array has no closing bracket
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func readLines(r *bufio.Reader, name string, each func(place string, call []byte
 	}
 }
 
-// callOf returns the call in a line, which is the call itself or an entry of the output of
+// callOf returns the call in a line. The line is either the call itself, or an entry in the output of
 // collector calls.
 func callOf(line []byte) ([]byte, error) {
 	if len(line) == 1 && line[0] == '{' {
@@ -173,7 +173,7 @@ func callOf(line []byte) ([]byte, error) {
 	case printed.Kind != "":
 		return nil, errors.New("is activity without properties: use the output of collector calls --output jsonl without --follow")
 	}
-	var rejected string // the body of a rejected call, possibly invalid JSON
+	var rejected string // body of a rejected call, which may be invalid JSON
 	if json.Unmarshal(printed.Body, &rejected) == nil {
 		return []byte(rejected), nil
 	}

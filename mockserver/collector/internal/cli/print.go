@@ -22,7 +22,7 @@ func reportProblems(cmd *cobra.Command, err error) error {
 	return errReported
 }
 
-// count formats a number with a noun.
+// count formats a number with a noun, which is thing or its plural.
 func count[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -42,7 +42,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// second formats a time in seconds and local time.
+// second formats a time as local time, with a precision of seconds.
 func second(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -50,7 +50,7 @@ func second(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// zoned returns the name of a column of local times, with the time zone.
+// zoned returns the name of a column that contains local times. It includes the time zone.
 func zoned(column string) string {
 	zone, _ := time.Now().Zone()
 	return column + " " + zone
@@ -64,20 +64,20 @@ func age(since time.Time) string {
 }
 
 const (
-	progressPause = 200 * time.Millisecond // on a terminal
-	reportPause   = 10 * time.Second       // elsewhere
+	progressPause = 200 * time.Millisecond // interval on a terminal
+	reportPause   = 10 * time.Second       // interval without a terminal
 )
 
-// progress shows progress: on a terminal by rewriting one line, elsewhere by printing a line
-// every ten seconds.
+// progress shows the progress of an operation. On a terminal, it rewrites one line. Otherwise, it
+// prints a line every ten seconds.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	last     time.Time
-	width    int // of the current line
+	width    int // width of the current line
 
 	began time.Time // when the operation started
-	first int64     // progress at that time
+	first int64     // value of the progress when the operation started
 }
 
 func newProgress(out io.Writer) *progress {
@@ -94,8 +94,8 @@ func percent(done, all int64) string {
 	return fmt.Sprintf(" (%d %%)", 100*done/all)
 }
 
-// remaining estimates the remaining time from the pace so far. It returns "" during the
-// first two seconds.
+// remaining estimates the remaining time from the progress so far. It returns "" during the first two
+// seconds.
 func (p *progress) remaining(done, all int64) string {
 	if p.began.IsZero() || done < p.first {
 		p.began, p.first = time.Now(), done
@@ -133,7 +133,7 @@ func (p *progress) clear() {
 	}
 }
 
-// reading returns a reader that shows the progress of reading list. size is -1 if unknown.
+// reading returns a reader that shows the progress while list is read. size is -1 if it is unknown.
 func (p *progress) reading(list io.Reader, size int64) io.Reader {
 	return &readProgress{list: list, size: size, shown: p}
 }

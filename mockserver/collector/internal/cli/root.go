@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0 for success, 1 for errors and failed
-// checks, 2 for an invalid command line.
+// Main runs the command and returns its exit code: 0 for success, 1 for errors and failed checks, and 2
+// for an invalid command line.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

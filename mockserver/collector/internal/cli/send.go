@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -26,17 +26,17 @@ type sendFlags struct {
 	client
 	writeKey string
 	wait     time.Duration
-	texts    map[string]*string // by field of the call
+	texts    map[string]*string // values of string fields, keyed by field
 	objects  map[string]*string
 }
 
 // A kind is a type of call that can be sent.
 type kind struct {
 	name, short, example string
-	texts                []member // in addition to everyText
+	texts                []member // string fields in addition to everyText
 	objects              []member
-	required             []string // flags
-	oneOf                []string // flags, at least one of which is required
+	required             []string // names of required flags
+	oneOf                []string // names of flags; at least one of them is required
 }
 
 // A member is a field of a call with its flag.
@@ -167,12 +167,16 @@ func (f *sendFlags) call(kind string) (map[string]any, error) {
 	return c, nil
 }
 
+// maxObject is the maximum size of a JSON object in a file, in bytes. It exceeds the maximum
+// size of a call.
+const maxObject = 1 << 20
+
 // readObject parses a JSON object, or reads one from @file, without changing its numbers.
 func readObject(s string) (json.RawMessage, error) {
 	text := []byte(s)
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		var err error
-		if text, err = os.ReadFile(path); err != nil {
+		if text, err = readUpTo(path, maxObject); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +203,11 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err := checkCall(ctx, body); err != nil {
 		return err
 	}
-	req, err := trackingRequest(ctx, base, f.key(), body)
+	key, err := f.key()
+	if err != nil {
+		return err
+	}
+	req, err := trackingRequest(ctx, base, key, body)
 	if err != nil {
 		return err
 	}
@@ -250,7 +258,7 @@ func checkCall(ctx context.Context, batch []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = strict.Close() }() // nothing is stored
+	defer func() { _ = strict.Close() }() // Close cannot fail, because nothing is stored
 	req, err := trackingRequest(ctx, "", "any", batch)
 	if err != nil {
 		return err
@@ -271,8 +279,13 @@ func checkCall(ctx context.Context, batch []byte) error {
 	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
 }
 
-func (f *sendFlags) key() string {
-	return cmp.Or(f.writeKey, os.Getenv("COLLECTOR_WRITE_KEY"), "dev")
+// key returns the write key, which defaults to "dev".
+func (f *sendFlags) key() (string, error) {
+	key, from := setting("--write-key", f.writeKey, "COLLECTOR_WRITE_KEY")
+	if p := settings.CheckKey(from, key); p != nil {
+		return "", usageError{p}
+	}
+	return cmp.Or(key, "dev"), nil
 }
 
 // apiErrorOfTracking returns the error in a response of the tracking API.

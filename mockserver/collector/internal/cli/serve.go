@@ -144,7 +144,7 @@ machine can read cause a warning. As data the output is {right, problems, warnin
 	return cmd
 }
 
-// printProblems prints problems and warnings as data.
+// printProblems prints problems and warnings in a data format.
 func printProblems(cmd *cobra.Command, form output, c *config.Config, err error) error {
 	problems, warnings := config.Problems{}, config.Problems{}
 	if err == nil {

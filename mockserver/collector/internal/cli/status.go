@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination is a destination as reported by the admin API.
+// A destination is the JSON format of a destination in the admin API.
 type destination struct {
 	Name     string                   `json:"name"`
-	Sources  []string                 `json:"sources"` // empty: all
+	Sources  []string                 `json:"sources"` // empty for all sources
 	Webhooks []endpoint               `json:"webhooks"`
 	Status   engine.DestinationStatus `json:"status"`
 	Ledger   tracking.Ledger          `json:"ledger"`
@@ -34,7 +34,7 @@ type endpoint struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// state describes the state of a destination.
+// state describes the current state of the destination.
 func (d *destination) state() string {
 	if d.Status.RecentFailures == 0 {
 		return string(d.Status.State)
@@ -42,7 +42,7 @@ func (d *destination) state() string {
 	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
-// health is the health of the collector as reported by the admin API.
+// health is the health of the collector in a response of the admin API.
 type health struct {
 	Status  string         `json:"status"`
 	Message string         `json:"message"`
@@ -104,7 +104,7 @@ func (h *health) print(out io.Writer) {
 	}
 }
 
-// durability describes when a server of the cluster acknowledges calls.
+// durability describes whether a server of the cluster acknowledges calls before they are on disk.
 func durability(s journal.Server) string {
 	switch s.Sync {
 	case journal.SyncAlways:
@@ -115,13 +115,13 @@ func durability(s journal.Server) string {
 	return "unknown whether it syncs calls to disk before acknowledging them; set nats.monitor"
 }
 
-// A proof is the recomputed ledger of a destination.
+// A proof is the recomputed ledger of one destination.
 type proof struct {
 	journal.Verification
 	Holds bool `json:"holds"`
 }
 
-// proofs are the recomputed ledgers of all destinations.
+// proofs contains the recomputed ledgers of all destinations.
 type proofs struct {
 	Holds        bool             `json:"holds"`
 	Destinations []proof          `json:"destinations"`

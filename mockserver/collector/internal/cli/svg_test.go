@@ -30,19 +30,19 @@ var (
 	}
 )
 
-// Sizes of a cell, and of the margin, in pixels.
+// Sizes of a cell and of the margin, in pixels.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 16
 )
 
-// svg draws a screen.
+// svg returns a picture of a screen.
 func (t theme) svg(cells [][]screen.Cell) string {
 	w, h := float64(len(cells[0]))*cellWidth+2*margin, len(cells)*cellHeight+2*margin
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img" aria-label="collector dev on a terminal">`+"\n", w, h, w, h)
 	fmt.Fprintf(&out, `<rect x="0.5" y="0.5" width="%.0f" height="%d" rx="8" fill="%s" stroke="%s"/>`+"\n", w-1, h-1, t.background, t.frame)
-	out.WriteString(`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace" font-size="14" xml:space="preserve" style="white-space: pre">` + "\n")
+	out.WriteString(`<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace" font-size="14">` + "\n")
 	for y, row := range cells {
 		for x := 0; x < len(row); {
 			end := x + 1
@@ -57,7 +57,7 @@ func (t theme) svg(cells [][]screen.Cell) string {
 	return out.String()
 }
 
-// run draws cells of one style.
+// run draws consecutive cells that have the same style.
 func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 	var text strings.Builder
 	for _, c := range cells {
@@ -88,5 +88,5 @@ func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 		weight = ` font-weight="bold"`
 	}
 	fmt.Fprintf(out, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n",
-		left, top+14, float64(columns)*cellWidth, color, weight, html.EscapeString(trimmed))
+		left, top+14, float64(columns)*cellWidth, color, weight, html.EscapeString(strings.ReplaceAll(trimmed, " ", "\u00a0"))) // browsers collapse spaces
 }

@@ -51,13 +51,13 @@ func syncProgress(s users.Sync) string {
 	return sent
 }
 
-// A listKind describes audiences or computed traits.
+// A listKind contains the differences between the commands for audiences and for computed traits.
 type listKind struct {
 	kind        users.ComputationKind
 	plural      string
-	contentType string // of an uploaded list
+	contentType string // Content-Type of an uploaded list
 	short       string
-	sync        cobra.Command // help
+	sync        cobra.Command // help texts of the command sync
 }
 
 func newAudience() *cobra.Command {
@@ -179,7 +179,7 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", k.contentType)
-	req.Header.Set("Expect", "100-continue") // a rejected request does not upload the list
+	req.Header.Set("Expect", "100-continue") // a rejected request then does not upload the list
 	err = f.do(req, &s)
 	return s, err
 }
@@ -240,7 +240,8 @@ func (k listKind) newList() *cobra.Command {
 	})
 }
 
-// all returns the computations of this kind, and the raw response with all computations.
+// all returns the computations of this kind. It also returns the raw response, which contains all
+// computations.
 func (k listKind) all(ctx context.Context, c *client) (found []users.Computation, raw any, err error) {
 	list, err := get[struct{ Computations []users.Computation }](ctx, c, "/computations")
 	for _, one := range list.read.Computations {
@@ -281,7 +282,7 @@ keeps its data. The next sync sends calls for all users again.`,
 	return c.addTo(cmd)
 }
 
-// find returns the computation that matches name, source and destination.
+// find returns the computation with this name. source and destination may be empty.
 func (k listKind) find(ctx context.Context, c *client, name, source, destination string) (users.Computation, error) {
 	all, _, err := k.all(ctx, c)
 	if err != nil {

@@ -181,12 +181,12 @@ func TestDevTerminalUI(t *testing.T) {
 	drawable(t)
 	s, url, requests := devOnATerminal(t, 100, 24)
 	s.sees("waiting for calls at " + url)
-	s.sees("↑↓ select  r replay")
+	s.sees("↑↓ select  Enter details  ? help  q quit  r replay")
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
-	s.shows(`400 +track Signed Up +ada +→ crm "unknown field`)
-	s.sees("calls failed permanently") // logged once it is stored
+	s.shows(`400 +\S+ +track Signed Up +ada +→ crm "unknown field`)
+	s.sees("calls failed permanently") // logged when the failure is stored
 	post(t, url+"/v1/track", `{"event":"Nobody"}`)
-	s.shows("rejected +track Nobody +no_user_anon_id: a call")
+	s.shows("rejected +\\S+ +track Nobody +no_user_anon_id: a call")
 	s.types("\x1b[A")
 	s.sees("▸ ")
 	s.sees("userId for a known user, or anonymousId") // the details show the full line
@@ -200,6 +200,15 @@ func TestDevTerminalUI(t *testing.T) {
 
 	s.types("/couponCode\r\x1b[A")
 	s.sees("only couponCode")
+	s.types("\r")
+	s.shows("failed +crm +400 Bad Request")
+	s.sees(`  {"error":"unknown field: couponCode"}`)
+	s.shows(`1 +crm +[0-9:.]+ +[0-9.]+ ms +400 Bad Request +permanent +http://127`)
+	s.types("\x1b[F") // End
+	s.sees(`"event": "Signed Up"`)
+	s.types("\x1b")
+	s.sees("only couponCode")
+	s.await("the list", func() bool { return !strings.Contains(s.screen.String(), `"event": "Signed Up"`) })
 	s.await("only the attempt", func() bool { return !strings.Contains(s.screen.String(), "no_user_anon_id") })
 	before := requests.Load()
 	s.types("r")
@@ -215,16 +224,16 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("\r")
 	s.sees("replayed within the last 10 seconds")
 	s.types("\x1b")
-	s.sees("live")
+	s.sees("collector dev  live")
 	s.await("a second attempt", func() bool { return strings.Count(s.screen.String(), `→ crm "unknown`) >= 2 })
 	assert.Greater(t, requests.Load(), before)
 
-	s.types("/400 track\r\x1b[A") // log lines do not match
-	s.sees("only 400 track")
+	s.types("/→ crm\r\x1b[A") // log lines do not match
+	s.sees("only → crm")
 	s.types("c")
 	s.sees("--data-raw")
 	var copied [][]string
-	s.await("a second copy", func() bool { // it may arrive after the panel
+	s.await("a second copy", func() bool { // the request can arrive after the panel is shown
 		copied = regexp.MustCompile("\x1b]52;c;([^\x07]+)\x07").FindAllStringSubmatch(s.screen.Written(), -1)
 		return len(copied) == 2
 	})
@@ -238,7 +247,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("x")
 	s.await("the list", func() bool { return !strings.Contains(s.screen.String(), "copy it as a curl command") })
 	s.types("\x1b")
-	s.sees("live")
+	s.sees("collector dev  live")
 
 	s.types("p")
 	s.sees("paused")
@@ -246,12 +255,13 @@ func TestDevTerminalUI(t *testing.T) {
 	s.sees("newer")
 	assert.NotContains(t, s.screen.String(), "Later")
 	s.types("p")
-	s.shows("200 +track Later +ada +→ crm")
+	s.shows("200 +\\S+ +track Later +ada +→ crm")
 
+	s.shows("1 delivered +1 failed +│ +crm failing +1 failed")
 	s.screen.Resize(60, 12)
 	require.NoError(t, pty.Setsize(s.keys, &pty.Winsize{Cols: 60, Rows: 12}))
 	s.signalResize()
-	s.shows("200 +track Later +ada +→ crm")
+	s.shows("200 +\\S+ +track Later +ada +→ crm")
 	s.types("q")
 	s.ends(0)
 	assert.Contains(t, s.screen.String(), "Send calls to", "the welcome stays")
@@ -292,7 +302,7 @@ func TestDevPrintsLinesOnADumbTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	s, url, _ := devOnATerminal(t, 200, 24)
 	post(t, url+"/v1/track", `{"event":"Signed Up","userId":"ada"}`)
-	s.shows(`400 +track Signed Up +ada +→ crm "unknown field: couponCode"`)
+	s.shows(`400 +\S+ +track Signed Up +ada +→ crm "unknown field: couponCode"`)
 	s.cancel()
 	s.ends(0)
 	assert.NotContains(t, s.screen.Written(), "\x1b")

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A usageError is an error in the command line; the exit code is 2.
+// A usageError is an error in the command line. Its exit code is 2.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errReported makes a command that has already printed its errors exit with code 1.
+// errReported is the error of a command that has already printed its errors. The exit code is 1.
 var errReported = errors.New("it was reported")
 
 // noArgs accepts no arguments.
@@ -26,20 +26,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneCommand is the argument check of a group. An argument is an unknown command.
+// oneCommand checks the arguments of a command group. Each argument is an unknown command.
 func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	fix := "see " + cmd.CommandPath() + " --help"
-	cmd.SuggestionsMinimumDistance = 2 // maximum edit distance
+	cmd.SuggestionsMinimumDistance = 2 // maximum edit distance of suggestions
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		fix = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
 	}
 	return usagef("unknown command %q: %s", args[0], fix)
 }
 
-// exactly returns a check for n arguments. usage is the error format for the usage line.
+// exactly returns a check for exactly n arguments. usage is the format of the error, which contains
+// the usage line.
 func exactly(n int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -55,7 +56,7 @@ var (
 	onePlan        = exactly(1, "specify a plan file: %s")
 )
 
-// group turns cmd into a group of commands that prints its help.
+// group makes cmd a group of commands. Without arguments, the group prints its help.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = oneCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -63,7 +64,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// atMostOne accepts zero arguments or one.
+// atMostOne accepts no argument or one argument.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("unexpected argument %q: see %s --help", args[1], cmd.CommandPath())
@@ -97,7 +98,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }
 
-// valueOf describes the values of a flag.
+// valueOf describes the values that a flag accepts.
 func valueOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":

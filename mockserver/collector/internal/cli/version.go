@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version of an image or a package, set by the linker:
+// release is the version of an image or a package. The linker sets it:
 //
 //	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
 var release string
@@ -30,8 +30,8 @@ func version() string {
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"` // empty if built outside the repository
-	Modified bool   `json:"modified"`         // the work tree had uncommitted changes
-	Time     string `json:"time,omitempty"`   // of the commit
+	Modified bool   `json:"modified"`         // whether the work tree had uncommitted changes
+	Time     string `json:"time,omitempty"`   // time of the commit
 	Go       string `json:"go"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`

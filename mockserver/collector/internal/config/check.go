@@ -15,10 +15,11 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// check reports invalid and contradictory values, and reads the files that settings name.
+// check reports invalid and contradictory values, and reads the files that the settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
@@ -56,7 +57,7 @@ func (c *Config) checkListeners(wrong report) {
 		}
 		c.Admin.Token = token
 	}
-	// Request headers are compared without surrounding spaces.
+	// Clients send the token in a header, which is compared without surrounding spaces.
 	if token := strings.TrimSpace(c.Admin.Token); token == "" && c.Admin.Token != "" {
 		wrong("admin.token", "is blank", "use a random string, such as the output of openssl rand -hex 32")
 	} else {
@@ -83,11 +84,11 @@ func (c *Config) checkListeners(wrong report) {
 	}
 }
 
-// checkAddress checks the address of a listener and reports whether it is valid.
+// checkAddress reports an invalid listener address, and returns whether the address is valid.
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		wrong(field, fmt.Sprintf("is %q", address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
+		wrong(field, "is "+text.Quote(text.MaxRepeated, address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
 		return false
 	}
 	return true
@@ -153,14 +154,14 @@ func areMonitors(urls string) bool {
 	return true
 }
 
-// isURL reports whether text is a URL with a host and one of the protocols.
+// isURL reports whether text is a URL that has a host and one of the protocols.
 func isURL(text string, protocols ...string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && slices.Contains(protocols, u.Scheme)
 }
 
 const (
-	// maxBody is the maximum size of a stored call with the context of its batch.
+	// maxBody is the maximum size of a stored call, including the context of its batch.
 	maxBody = 4 << 20
 	// minKeep exceeds the four hours of retries.
 	minKeep = 5 * time.Hour
@@ -204,7 +205,7 @@ func (c *Config) checkEgress(wrong report) {
 const ProxyEnvironment = "environment"
 
 func checkCertificates(path string) error {
-	pem, err := os.ReadFile(path)
+	pem, err := readFile(path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
@@ -219,14 +220,14 @@ func (c *Config) checkLog(wrong report) {
 	wrong.oneOf("log.format", c.Log.Format, "text", "json")
 }
 
-// oneOf reports a value that is neither empty nor allowed.
+// oneOf reports a problem if the value is neither empty nor allowed.
 func (wrong report) oneOf(field, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
-		wrong(field, fmt.Sprintf("is %q", value), "use "+alternatives(allowed))
+		wrong(field, "is "+text.Quote(text.MaxRepeated, value), "use "+alternatives(allowed))
 	}
 }
 
-// alternatives joins words with commas and "or".
+// alternatives joins words with commas and a final "or".
 func alternatives(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -304,7 +305,7 @@ func (c *Config) checkDestinations(wrong report) {
 		wrong.oneOf(at+".type", d.Type, "webhooks")
 		for n, name := range d.Sources {
 			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
-				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is not a source", name), "use the name of a source")
+				wrong(fmt.Sprintf("%s.sources[%d]", at, n), "is "+text.Quote(text.MaxRepeated, name)+", which is not a source", "use the name of a source")
 			}
 		}
 	}

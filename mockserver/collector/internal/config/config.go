@@ -14,18 +14,18 @@ import (
 // A Config is a configuration with absolute paths and resolved secrets.
 type Config struct {
 	Listen string `yaml:"listen"` // host:port; defaults to DefaultListen
-	Data   string `yaml:"data"`   // the directory of the queue
-	NATS   *NATS  `yaml:"nats"`   // a cluster, instead of Data
+	Data   string `yaml:"data"`   // directory of the queue
+	NATS   *NATS  `yaml:"nats"`   // cluster to use instead of Data
 	Sync   Sync   `yaml:"sync"`
-	Strict bool   `yaml:"strict"` // respond with 400 to requests that contain an invalid call
+	Strict bool   `yaml:"strict"` // whether to respond with 400 to requests that contain an invalid call
 	Limits Limits `yaml:"limits"`
-	// HTTPConfig contains the retry settings in the settings of each source.
+	// HTTPConfig contains the retry settings that clients receive with the settings of a source.
 	HTTPConfig JSONObject `yaml:"httpConfig"`
 	Egress     Egress     `yaml:"egress"`
 	Admin      Admin      `yaml:"admin"`
 	TLS        TLS        `yaml:"tls"`
 	Log        Log        `yaml:"log"`
-	Alerts     *Alerts    `yaml:"alerts"` // nil: no alerts
+	Alerts     *Alerts    `yaml:"alerts"` // nil if there are no alerts
 	Telemetry  Telemetry  `yaml:"telemetry"`
 
 	Sources      []Source      `yaml:"sources"`
@@ -33,7 +33,7 @@ type Config struct {
 
 	files    Files
 	warnings Problems
-	plans    map[string]*plan.Plan // by path
+	plans    map[string]*plan.Plan // tracking plans, keyed by path
 }
 
 // Files returns the files that the configuration was read from.
@@ -48,7 +48,7 @@ const DefaultListen = "127.0.0.1:8765"
 // NATS configures an existing NATS cluster.
 type NATS struct {
 	URL         string `yaml:"url"`
-	Credentials string `yaml:"credentials"` // a file
+	Credentials string `yaml:"credentials"` // path of a credentials file
 	CAFile      string `yaml:"caFile"`
 	CertFile    string `yaml:"certFile"`
 	KeyFile     string `yaml:"keyFile"`
@@ -85,7 +85,7 @@ type Egress struct {
 
 // Admin configures the admin API.
 type Admin struct {
-	Listen    string   `yaml:"listen"` // the address of a separate listener; empty: shares the main one
+	Listen    string   `yaml:"listen"` // address of a separate listener; empty to use the main listener
 	TokenFile string   `yaml:"tokenFile"`
 	Token     string   `yaml:"token"`
 	Hosts     []string `yaml:"hosts"`
@@ -93,7 +93,7 @@ type Admin struct {
 	Proxies []netip.Prefix `yaml:"proxies"`
 }
 
-// TLS names the certificate of the listeners. Without it they do not use TLS.
+// TLS contains the paths of the listeners' certificate and key.
 type TLS struct {
 	CertFile string `yaml:"certFile"`
 	KeyFile  string `yaml:"keyFile"`
@@ -118,7 +118,7 @@ type Alerts struct {
 // Values of Alerts.Format.
 const (
 	AlertsJSON  = "json"
-	AlertsSlack = "slack" // the format of Slack's incoming webhooks
+	AlertsSlack = "slack" // format of Slack's incoming webhooks
 )
 
 // Settings returns the settings of the webhook.
@@ -131,16 +131,16 @@ func (a *Alerts) Settings() webhook.Settings {
 
 // Telemetry configures the export of traces and metrics.
 type Telemetry struct {
-	OTLP *OTLP `yaml:"otlp"` // nil: no export
+	OTLP *OTLP `yaml:"otlp"` // nil if nothing is exported
 }
 
-// An OTLP configures an OpenTelemetry receiver. Environment variables with the prefix OTEL_
-// set the omitted values.
+// An OTLP configures an OpenTelemetry receiver. Environment variables with the prefix OTEL_ provide
+// values for omitted settings.
 type OTLP struct {
 	Endpoint string            `yaml:"endpoint"`
 	Protocol string            `yaml:"protocol"` // OTLPOverGRPC or OTLPOverHTTP
 	Headers  map[string]string `yaml:"headers"`
-	Insecure bool              `yaml:"insecure"` // no TLS if the endpoint is host:port
+	Insecure bool              `yaml:"insecure"` // do not use TLS if the endpoint is host:port
 	Traces   OTLPTraces        `yaml:"traces"`
 	Metrics  OTLPMetrics       `yaml:"metrics"`
 }
@@ -172,21 +172,21 @@ func (l Log) SlogLevel() slog.Level {
 	return level
 }
 
-// A Source has a write key for its senders.
+// A Source is a source of calls with its write key.
 type Source struct {
 	Name           string `yaml:"name"`
 	WriteKey       string `yaml:"writeKey"`
 	CallsPerSecond int    `yaml:"callsPerSecond"`
-	Plan           string `yaml:"plan"`         // the path of a tracking plan
+	Plan           string `yaml:"plan"`         // path of a tracking plan
 	OnViolation    string `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
-	ViolationsTo   string `yaml:"violationsTo"` // the source that receives a call for each violation
+	ViolationsTo   string `yaml:"violationsTo"` // source that receives a call for each violation
 }
 
 // Values of Source.OnViolation.
 const (
-	Report     = "report"     // deliver them with their violations
-	Quarantine = "quarantine" // do not deliver them; they can be replayed after the plan is fixed
-	Reject     = "reject"     // reject them
+	Report     = "report"     // deliver calls with their violations
+	Quarantine = "quarantine" // do not deliver calls; they can be replayed after the plan is fixed
+	Reject     = "reject"     // reject calls
 )
 
 // PlanOf returns the tracking plan of a source, or nil.
@@ -208,14 +208,14 @@ type Destination struct {
 	OnFailure      string    `yaml:"onFailure"`
 	Types          Filter    `yaml:"types"`
 	Events         Filter    `yaml:"events"`
-	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0: no limit
+	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0 for no limit
 	Concurrency    int       `yaml:"concurrency"`  // defaults to Limits.Concurrency
 	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
 // A Filter selects calls by type or event.
 type Filter struct {
-	Allow []string `yaml:"allow"` // empty: all
+	Allow []string `yaml:"allow"` // empty for all
 	Deny  []string `yaml:"deny"`
 }
 
@@ -249,7 +249,7 @@ func (c *Config) Settings() settings.Settings {
 	return s
 }
 
-// CollectorLimits returns the limits of requests.
+// CollectorLimits returns the limits for requests.
 func (c *Config) CollectorLimits() tracking.Limits {
 	return tracking.Limits{
 		BodyBytes: int(c.Limits.BodyBytes), CallBytes: int(c.Limits.CallBytes),
@@ -257,10 +257,11 @@ func (c *Config) CollectorLimits() tracking.Limits {
 	}
 }
 
-// A Sync is the interval between syncs to disk. Zero syncs before each response.
+// A Sync is the interval between syncs to disk. If it is zero, the collector syncs before each
+// response.
 type Sync time.Duration
 
-// A Duration is parsed by time.ParseDuration and is positive.
+// A Duration is a positive duration in the format of time.ParseDuration.
 type Duration time.Duration
 
 // A Size is a number of bytes.

@@ -146,7 +146,15 @@ func TestProblems(t *testing.T) {
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, but the admin API has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, but the admin API has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a random string, such as the output of openssl rand -hex 32`},
-		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a key from a file may end with a line break`},
+		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a value from a file may end with a line break`},
+		{"a long value", store + "strict: " + strings.Repeat("a", 300), `c.yaml:2:9: strict is "` + strings.Repeat("a", 200) + `…": use true or false`},
+		{"a long name", store + strings.Repeat("a", 300) + ": b", `c.yaml:2:1: ` + strings.Repeat("a", 200) + `… is not a setting: valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
+		{"a long reference", store + "listen: ${" + strings.Repeat("a", 300) + "}", `c.yaml:2:9: listen refers to the environment variable ` + strings.Repeat("a", 200) + `…, which is not set: set it, or use $${ for a literal ${`},
+		{"a deep list", store + "egress: " + strings.Repeat("[", 100_000), `c.yaml:2:109: more than 100 nested levels`},
+		{"a token with a byte order mark", store + "admin: {token: \"\\ufeffa-long-token\"}", `c.yaml:2:9: admin.token contains the invisible character U+FEFF: remove it, or type the value again`},
+		{"a shared secret with a line break", store + "destinations: [{name: crm, webhooks: [{url: 'https://a.example.com'}], sharedSecret: \"hush\\r\"}]", `c.yaml:2:72: destinations[0].sharedSecret begins or ends with white space: remove it; a value from a file may end with a line break`},
+		{"a blank shared secret", store + "destinations: [{name: crm, webhooks: [{url: 'https://a.example.com'}], sharedSecret: ' '}]", `c.yaml:2:72: destinations[0].sharedSecret begins or ends with white space: remove it; a value from a file may end with a line break`},
+		{"a previous secret with an invisible character", store + "destinations: [{name: crm, webhooks: [{url: 'https://a.example.com'}], signature: standard, sharedSecret: hush, previousSecret: \"old\\u200b\"}]", `c.yaml:2:113: destinations[0].previousSecret contains the invisible character U+200B: remove it, or type the value again`},
 		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is the placeholder from the example: use a random string, such as the output of openssl rand -hex 32`},
 		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token is blank: use a random string, such as the output of openssl rand -hex 32`},
 		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: use a file that contains the token`},
@@ -258,8 +266,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Secrets in readable files, including the configuration itself, cause warnings. Secrets in
-// environment variables do not.
+// TestReadableSecretsCauseWarnings checks that secrets in readable files cause warnings, also in the
+// configuration file itself. Secrets in environment variables cause no warnings.
 func TestReadableSecretsCauseWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
@@ -269,8 +277,8 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	const destination = "data: d\ndestinations: [{name: crm, sharedSecret: '%s', webhooks: [{url: 'https://example.com/'}]}]\n"
 	for _, c := range []struct {
 		yaml string
-		mode os.FileMode // of the configuration
-		want string      // files that others can read
+		mode os.FileMode // mode of the configuration file
+		want string      // files that other users can read
 	}{
 		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
 		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},
@@ -302,7 +310,7 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 	}
 }
 
-// Each secret in a file causes its own warning.
+// TestEverySecretInAFileCausesAWarning checks that each secret in a file causes a separate warning.
 func TestEverySecretInAFileCausesAWarning(t *testing.T) {
 	dir := t.TempDir()
 	text := `data: d
@@ -353,7 +361,7 @@ func TestPlansOfSources(t *testing.T) {
 	assert.Equal(t, filepath.Join(dir, "vague.json")+`:1: track "E": constrains no field of a call, so it accepts every call: describe the properties under properties.properties`, c.Warnings()[0].Error())
 
 	for _, c := range []struct{ source, want string }{
-		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: set it to the path of a plan file"},
+		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: open " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: set it to the path of a plan file"},
 		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": unknown JSON Schema keyword "typo": did you mean "type"?`},
 		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, but the source has no plan: set plan to the path of a plan file"},
 		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
@@ -364,4 +372,12 @@ func TestPlansOfSources(t *testing.T) {
 		require.Error(t, err, c.source)
 		assert.Contains(t, err.Error(), c.want)
 	}
+}
+
+// Aliases repeat values. Without a limit, a file of 20 KB takes minutes and gigabytes.
+func TestRepeatedAliases(t *testing.T) {
+	text := "data: /d\nsources:\n- &s {name: &n a, writeKey: b}\ndestinations:\n- &d {name: c, sources: &l [" + strings.Repeat("*n,", 2000) + "], types: {allow: *l, deny: *l}}\n" +
+		strings.Repeat("- *d\n", 2000)
+	_, err := parse("c.yaml", []byte(text), testExpander("/c"), noNames)
+	assert.EqualError(t, err, "c.yaml: has more than 100000 values, including values that aliases repeat: use fewer aliases")
 }

@@ -10,11 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -24,8 +23,8 @@ type Problem struct {
 	Line   int    `json:"line,omitempty"` // from 1; 0 if unknown
 	Column int    `json:"column,omitempty"`
 	Field  string `json:"field,omitempty"` // such as destinations[0].webhooks[1].url
-	Wrong  string `json:"wrong"`           // the problem
-	Hint   string `json:"mend,omitempty"`  // how to fix it
+	Wrong  string `json:"wrong"`
+	Hint   string `json:"mend,omitempty"` // how to fix the problem
 }
 
 func (p Problem) Error() string {
@@ -64,53 +63,38 @@ type decoder struct {
 	file     string
 	expand   func(string) (string, error)
 	path     string                  // absolute path of file
-	dir      string                  // base of relative paths
-	at       map[string]*token.Token // positions by field
-	raw      map[string]string       // values by field, before expansion
+	dir      string                  // base directory for relative paths
+	at       map[string]*token.Token // positions, keyed by field
+	raw      map[string]string       // values before expansion, keyed by field
 	anchors  map[string]ast.Node
+	left     int // values that may still be decoded
 	problems Problems
 	warnings Problems
 }
 
 // decode decodes a YAML document into v, a pointer to a struct.
 func (d *decoder) decode(data []byte, v any) {
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		d.syntax(err)
+	root, err := yamldoc.Parse(data)
+	if syntax := (*yamldoc.SyntaxError)(nil); errors.As(err, &syntax) {
+		d.problems = append(d.problems, Problem{File: d.file, Line: syntax.Line, Column: syntax.Column, Wrong: syntax.Problem})
 		return
 	}
-	switch bodies := documents(file); len(bodies) {
-	case 0:
-	case 1:
-		for _, n := range ast.Filter(ast.AnchorType, bodies[0]) {
-			anchor := n.(*ast.AnchorNode)
-			d.anchors[anchor.Name.String()] = anchor.Value
-		}
-		d.value(bodies[0], "", reflect.ValueOf(v).Elem())
-	default:
-		d.wrong(bodies[1].GetToken(), "", "a second YAML document starts here", "use one document per file")
+	if root == nil {
+		return
+	}
+	for _, n := range ast.Filter(ast.AnchorType, root) {
+		anchor := n.(*ast.AnchorNode)
+		d.anchors[anchor.Name.String()] = anchor.Value
+	}
+	d.left = maxValues
+	if d.value(root, "", reflect.ValueOf(v).Elem()); d.left < 0 {
+		d.problems = Problems{{File: d.file, Wrong: fmt.Sprintf("has more than %d values, including values that aliases repeat", maxValues), Hint: "use fewer aliases"}}
 	}
 }
 
-func documents(file *ast.File) (bodies []ast.Node) {
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			bodies = append(bodies, doc.Body)
-		}
-	}
-	return bodies
-}
-
-// syntax reports an error of the parser.
-func (d *decoder) syntax(err error) {
-	var at *token.Token
-	message := err.Error()
-	var syntax yaml.Error
-	if errors.As(err, &syntax) {
-		at, message = syntax.GetToken(), syntax.GetMessage()
-	}
-	d.wrong(at, "", "invalid YAML: "+message, "")
-}
+// maxValues is the maximum number of values in a configuration. Nested aliases can repeat
+// values without limit.
+const maxValues = 100_000
 
 func (d *decoder) wrong(at *token.Token, field, wrong, hint string) {
 	d.problems = append(d.problems, d.problem(at, field, wrong, hint))
@@ -125,7 +109,7 @@ func (d *decoder) warn(field, wrong, hint string) {
 type report func(field, wrong, hint string)
 
 func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
-	p := Problem{File: d.file, Field: field, Wrong: wrong, Hint: hint}
+	p := Problem{File: d.file, Field: text.CutBytes(text.MaxRepeated, field), Wrong: wrong, Hint: hint}
 	if at != nil && at.Position != nil {
 		p.Line, p.Column = at.Position.Line, at.Position.Column
 	}
@@ -144,8 +128,8 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		}
 		v = v.Elem()
 	}
-	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		d.text(node, field, text)
+	if unmarshaler, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.text(node, field, unmarshaler)
 		return
 	}
 	switch v.Kind() {
@@ -162,7 +146,7 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	case reflect.Bool:
 		if s, ok := d.scalar(node, field, "true or false"); ok {
 			if s != "true" && s != "false" {
-				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use true or false")
+				d.wrong(node.GetToken(), field, "is "+text.Quote(text.MaxRepeated, s), "use true or false")
 			}
 			v.SetBool(s == "true")
 		}
@@ -170,7 +154,7 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		if s, ok := d.scalar(node, field, "a number"); ok {
 			n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
 			if err != nil || n < 1 {
-				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use a whole number above 0")
+				d.wrong(node.GetToken(), field, "is "+text.Quote(text.MaxRepeated, s), "use a whole number above 0")
 			}
 			v.SetInt(int64(n))
 		}
@@ -178,7 +162,7 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		if s, ok := d.scalar(node, field, "a number"); ok {
 			n, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
 			if err != nil || !(n > 0) {
-				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use a number above 0")
+				d.wrong(node.GetToken(), field, "is "+text.Quote(text.MaxRepeated, s), "use a number above 0")
 				n = 0
 			}
 			v.SetFloat(n)
@@ -188,8 +172,11 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	}
 }
 
-// resolve follows aliases and removes anchors and tags.
+// resolve follows aliases and removes anchors and tags. It returns nil after maxValues values.
 func (d *decoder) resolve(node ast.Node) ast.Node {
+	if d.left--; d.left < 0 {
+		return nil
+	}
 	for range 100 { // aliases can be nested or recursive
 		switch n := node.(type) {
 		case *ast.AnchorNode:
@@ -238,7 +225,7 @@ func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) 
 		return
 	}
 	if err := v.UnmarshalText([]byte(s)); err != nil {
-		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), hintOf(v, err))
+		d.wrong(node.GetToken(), field, "is "+text.Quote(text.MaxRepeated, s), hintOf(v, err))
 	}
 }
 
@@ -339,7 +326,7 @@ func join(field, key string) string {
 	return field + "." + key
 }
 
-// meanings describe the values of settings by the last part of their names.
+// meanings describes the valid values of settings, keyed by the last part of the setting's name.
 var meanings = map[string]string{
 	"data": "the path of a directory", "plan": "the path of a plan file",
 	"tokenFile": "the path of a file", "caFile": "the path of a PEM file", "certFile": "the path of a PEM file",
@@ -376,7 +363,7 @@ func (d *decoder) place(field string) *token.Token {
 	return nil
 }
 
-// suggest returns a hint with the most similar setting and all settings.
+// suggest returns a hint that contains the most similar setting and a list of all settings.
 func suggest(key string, names []string) string {
 	best := text.Closest(key, names, min(len(key)/3, 3)) // maximum distance
 	all := strings.Join(names, ", ")

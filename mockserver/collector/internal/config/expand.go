@@ -6,15 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // maxSecretFile is the maximum size of a file in ${file:…}, in bytes.
 const maxSecretFile = 64 << 10
 
-// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents
-// of a file without trailing line breaks, and $${ with ${.
+// An expander replaces ${NAME} with an environment variable, ${file:PATH} with the contents of a file
+// without trailing line breaks, and $${ with ${.
 type expander struct {
-	dir    string // base of relative paths
+	dir    string // base directory for relative paths
 	getenv func(string) (string, bool)
 	files  Files // receives the files that are read; may be nil
 }
@@ -55,20 +57,15 @@ func (e expander) lookUp(name string) (string, error) {
 	value, ok := e.getenv(name)
 	switch {
 	case name == "" || strings.ContainsAny(name, " $={"):
-		return "", fmt.Errorf("has the invalid reference ${%s}: use ${NAME} for an environment variable, ${file:PATH} for a file, or $${ for a literal ${", name)
+		return "", fmt.Errorf("has the invalid reference %s: use ${NAME} for an environment variable, ${file:PATH} for a file, or $${ for a literal ${", text.CutBytes(text.MaxRepeated, "${"+name)+"}")
 	case !ok:
-		return "", fmt.Errorf("refers to the environment variable %s, which is not set: set it, or use $${ for a literal ${", name)
+		return "", fmt.Errorf("refers to the environment variable %s, which is not set: set it, or use $${ for a literal ${", text.CutBytes(text.MaxRepeated, name))
 	}
 	return value, nil
 }
 
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	data, err := readFile(path, maxSecretFile+1)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot be read: %w", err)
@@ -76,6 +73,16 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("cannot be read: %s is larger than %d bytes", path, maxSecretFile)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// readFile reads at most limit bytes of a file.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // absolute makes a relative path absolute. An empty path stays empty.

@@ -13,23 +13,24 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
-// Load reads a configuration file and the files it names. If the file is readable, the error
-// is of type Problems.
+// Load reads a configuration file and the files that it names. If the file itself is readable, the
+// error is of type Problems.
 func Load(name string) (*Config, error) {
 	c, _, err := LoadFiles(name)
 	return c, err
 }
 
-// LoadFiles is Load that also returns the files it read, even on errors.
+// LoadFiles is like Load. It also returns the files that it read, even if it returns an error.
 func LoadFiles(name string) (*Config, Files, error) {
 	return load(name, func(string) []netip.Addr { return nil })
 }
 
-// Check is Load that also resolves the host names of webhooks, for at most three seconds, and
-// reports names whose addresses egress does not allow. Unresolved names are ignored.
+// Check is like Load. It also resolves the host names of webhooks for at most three seconds, and
+// reports names with addresses that egress does not allow. It ignores names that cannot be resolved.
 func Check(ctx context.Context, name string) (*Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -47,7 +48,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	}
 	files := Files{}
 	files.add(path)
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, yamldoc.MaxBytes+1) // parse refuses the additional byte
 	if err != nil {
 		return nil, files, err
 	}
@@ -58,7 +59,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	return c, files, err
 }
 
-// parse parses a configuration. file is its name in problems.
+// parse parses a configuration. Problems contain file as the name of the configuration file.
 func parse(file string, data []byte, e expander, lookup settings.Resolver) (*Config, error) {
 	d := &decoder{
 		file: file, path: absolute(e.dir, filepath.Base(file)), dir: e.dir, expand: e.expand,

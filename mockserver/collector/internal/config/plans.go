@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
-// readPlans reads the tracking plans of the sources, each file once.
+// readPlans reads the tracking plans of the sources. It reads each file once.
 func (c *Config) readPlans(d *decoder, files Files) {
 	for i := range c.Sources {
 		path := c.Sources[i].Plan
@@ -51,7 +52,7 @@ func planProblems(problems plan.Problems) Problems {
 	return converted
 }
 
-// checkPlans checks the settings of sources that concern plans.
+// checkPlans checks the settings of sources that are about plans.
 func (c *Config) checkPlans(wrong report) {
 	for i, s := range c.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
@@ -64,7 +65,7 @@ func (c *Config) checkPlans(wrong report) {
 		case s.Plan == "":
 			wrong(at+".violationsTo", "is set, but the source has no plan", "set plan to the path of a plan file")
 		case !slices.ContainsFunc(c.Sources, func(other Source) bool { return other.Name == s.ViolationsTo }):
-			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is not a source", s.ViolationsTo), "use the name of a source")
+			wrong(at+".violationsTo", "is "+text.Quote(text.MaxRepeated, s.ViolationsTo)+", which is not a source", "use the name of a source")
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 // A secret is the value of a setting that must stay secret.
 type secret struct {
 	field, value string
-	file         string // the file that contains it, if it is not the configuration
+	file         string // path of the file that contains the secret; empty for the configuration file
 }
 
 // secrets returns all secrets that are set.
@@ -44,7 +46,7 @@ func (c *Config) secrets() []secret {
 	if o := c.Telemetry.OTLP; o != nil {
 		all = append(all, headerSecrets("telemetry.otlp", o.Headers)...)
 	}
-	return slices.DeleteFunc(all, func(s secret) bool { return strings.TrimSpace(s.value) == "" })
+	return slices.DeleteFunc(all, func(s secret) bool { return s.value == "" })
 }
 
 // headerSecrets returns the secrets in the headers of a webhook.
@@ -57,8 +59,8 @@ func headerSecrets(at string, headers map[string]string) (all []secret) {
 	return all
 }
 
-// checkSecrets reports secrets that are easy to guess, and warns about secrets that all users
-// of the machine can read.
+// checkSecrets reports secrets that are easy to guess or contain invisible characters, and
+// warns about secrets that all users of the machine can read.
 func (c *Config) checkSecrets(d *decoder, wrong report) {
 	const hint = "use a random string, such as the output of openssl rand -hex 32"
 	for i, s := range c.Sources {
@@ -73,10 +75,15 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 	}
 	for _, s := range c.secrets() {
 		switch isToken := strings.HasPrefix(s.field, "admin."); {
+		case isToken && strings.TrimSpace(s.value) == "": // reported by checkListeners
 		case strings.HasPrefix(s.value, placeholder):
 			wrong(s.field, "is the placeholder from the example", hint)
 		case isToken && len(s.value) < minToken:
 			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), hint)
+		default:
+			if p := settings.CheckSecret(s.field, s.value); p != nil {
+				wrong(p.Field, p.Problem, p.Hint)
+			}
 		}
 		for _, path := range d.filesOf(s) {
 			warn(s.field, path)
@@ -107,7 +114,7 @@ func (d *decoder) filesOf(s secret) (paths []string) {
 
 // othersCanRead reports whether users outside the file's group can read it.
 func othersCanRead(path string) bool {
-	if path == "" || runtime.GOOS == "windows" { // where modes do not express this
+	if path == "" || runtime.GOOS == "windows" { // file modes on Windows do not contain this information
 		return false
 	}
 	info, err := os.Stat(path)

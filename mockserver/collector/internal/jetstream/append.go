@@ -18,18 +18,17 @@ import (
 )
 
 const (
-	// writerDepth is the number of messages in flight per source. With more than one,
-	// concurrent batches would be written separately instead of as one message.
+	// writerDepth is the number of messages in flight per source. With a higher number,
+	// concurrent batches would be stored in separate messages instead of one.
 	writerDepth = 1
-	// noEnd replaces a missing deadline: without one the NATS client applies its own
-	// short timeout.
+	// noEnd is the timeout for requests that have no deadline. Otherwise the NATS client would apply its
+	// own short timeout.
 	noEnd = 24 * time.Hour
 )
 
-// Append stores a batch. Concurrent batches of one source share a message and thus a
-// disk write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the
-// store has not responded by then, the batch may still be stored; AppendError.Stored
-// reports the result.
+// Append stores a batch. Concurrent batches of one source share a message and thus a disk
+// write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the store has not
+// responded by then, the batch may be stored later; AppendError.Stored waits for the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.open(); err != nil {
 		return err
@@ -66,7 +65,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	return nil
 }
 
-// incomplete returns err for a batch whose first calls are already stored.
+// incomplete returns the error for a batch of which only the first calls are stored.
 func incomplete(err error, stored int) error {
 	if stored == 0 {
 		return err
@@ -77,7 +76,7 @@ func incomplete(err error, stored int) error {
 // A piece is a part of a batch that fits into one message.
 type piece struct {
 	calls   int
-	size    int // decompressed
+	size    int // decompressed size
 	ids     []byte
 	segment []byte
 	trace   *tracecontext.Context // may be nil
@@ -106,7 +105,7 @@ func cutPiece(calls []tracking.Call) (piece, int) {
 		}
 		bodies, ids = append(bodies, c.Body), append(ids, c.ID)
 		p.size += len(c.Body)
-		idBytes += 3*len(c.ID) + 1 // worst case: every byte is escaped
+		idBytes += 3*len(c.ID) + 1 // in the worst case, every byte is escaped
 	}
 	p.calls = len(bodies)
 	p.segment = record.AppendSegment(nil, bodies)
@@ -125,7 +124,7 @@ func (j *Journal) writerOf(source string) *sourceWriter {
 	return l
 }
 
-// add appends a piece to the open group, or to a new one.
+// add adds a piece to the open group, or opens a new group if the piece does not fit.
 func (l *sourceWriter) add(p piece, at time.Time) *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,15 +164,15 @@ func (g *group) addTrace(p *piece) {
 	g.traced = g.calls + p.calls
 }
 
-// roomForTrace returns the maximum size of the group's traces after adding a piece.
+// roomForTrace returns the maximum size of the group's traces if the piece is added.
 func (g *group) roomForTrace(p *piece) int {
 	if p.trace == nil {
 		return len(g.traces)
 	}
-	return len(g.traces) + len(p.trace.Parent) + 3*len(p.trace.State) + 16 // worst case: every byte is escaped
+	return len(g.traces) + len(p.trace.Parent) + 3*len(p.trace.State) + 16 // in the worst case, every byte is escaped
 }
 
-// stored waits for the group's result and returns how many of n calls in it are stored.
+// stored waits for the group's result. It returns how many of n calls in the group are stored.
 func (g *group) stored(n int) int {
 	if <-g.done; g.err != nil {
 		return 0
@@ -181,7 +180,7 @@ func (g *group) stored(n int) int {
 	return n
 }
 
-// publish waits for a slot, closes the group and stores it.
+// publish waits for a slot, closes the group and stores its message.
 func (l *sourceWriter) publish(g *group) {
 	defer close(g.done)
 	acquired := l.acquireSlot()
@@ -201,8 +200,8 @@ func (l *sourceWriter) publish(g *group) {
 	l.journal.dropIdle(l)
 }
 
-// dropIdle removes an idle writer, because the number of sources is unbounded. A batch
-// that is added at the same moment is still published, in parallel to the next writer.
+// dropIdle removes an idle writer, because the number of sources is unlimited. If a batch is
+// added to the writer at the same moment, it is still published, in parallel with the next writer.
 func (j *Journal) dropIdle(l *sourceWriter) {
 	j.incoming.mu.Lock()
 	defer j.incoming.mu.Unlock()
@@ -213,7 +212,7 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// acquireSlot waits for a slot. It returns false after PublishTimeout, when no caller of
+// acquireSlot waits for a slot. After PublishTimeout it returns false, because no caller of
 // Append waits for the group any longer.
 func (l *sourceWriter) acquireSlot() bool {
 	select {
@@ -232,7 +231,7 @@ func (l *sourceWriter) acquireSlot() bool {
 	return false
 }
 
-// storeGroup publishes a group and returns when its result is known.
+// storeGroup publishes a group. It returns when the result is known.
 func (j *Journal) storeGroup(source string, g *group) error {
 	m := nats.NewMsg(j.Names.Subject(record.KindCalls, record.Token(source)))
 	m.Data = g.payload
@@ -258,8 +257,8 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	return nil
 }
 
-// publishCalls publishes a message of calls. On an embedded server it waits for the
-// response as long as the store is writable.
+// publishCalls publishes a message of calls. With an embedded server, it waits for the response
+// as long as the store is writable.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	patience := noEnd
 	if j.Shared {
@@ -273,9 +272,9 @@ func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	return j.PublishUntil(ctx, j.In, m)
 }
 
-// find determines whether a message without a response is stored, and returns its
-// sequence number, or cause if it is not stored. It retries while the store is
-// unreachable. before is a sequence number that was in use before the message was sent.
+// find determines whether a message is stored, after a request without a response. It returns
+// the message's sequence number, or cause if the message is not stored. It retries while the
+// store is unreachable. before is a sequence number that was in use before the request.
 func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) {
 	for {
 		seq, err := j.lookFor(m, before)
@@ -292,8 +291,8 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 	}
 }
 
-// lookFor searches CALLS after a sequence number. It returns 0 if the message is not
-// stored and cannot arrive later.
+// lookFor searches CALLS for a message after the sequence number before. It returns 0 if the
+// message is not stored and cannot arrive later.
 func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) {
 	up, err := j.Status.Writable()
 	if err != nil {
@@ -321,8 +320,8 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	return found, j.CheckSynced()
 }
 
-// flushLeader ensures that the leader of CALLS has processed all earlier messages: it sends
-// a message with the same ID that the leader rejects.
+// flushLeader ensures that the leader of CALLS has processed all earlier messages. It sends a
+// message with the same ID, which the leader rejects.
 func (j *Journal) flushLeader(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))

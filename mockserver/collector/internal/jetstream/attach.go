@@ -28,7 +28,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.setClaim(destination, true); j.Shared {
-		if err := j.Retry(ctx, j.claim); err != nil { // before Open: otherwise others could see an orphan
+		if err := j.Retry(ctx, j.claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -55,7 +55,7 @@ func (j *Journal) isAttached(destination string, sources []string) bool {
 	}) && same
 }
 
-// control stores a control message and waits until the ledger has read it.
+// control stores a control message. It returns when the ledger has read the message.
 func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
 	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
 	m.Header.Set(record.HeaderControl, c.Header())
@@ -92,7 +92,7 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 	return nil
 }
 
-// clear removes the destination's consumers, retries, failed calls and order lease.
+// clear removes the consumers, retries, failed calls and order lease of a destination.
 func (j *Journal) clear(ctx context.Context, destination string) error {
 	consumer, t := j.Names.Consumer(destination), record.Token(destination)
 	var errs []error
@@ -109,20 +109,20 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 	return errors.Join(errs...)
 }
 
-// Each collector of a cluster publishes a claim with the names of its destinations. A
-// destination that was removed from every configuration has no claim. It would otherwise
-// stay attached and collect calls until they expire. A collector that restarts has no claim
-// either, so only a destination that is unclaimed for a long time is detached.
+// Each collector of a cluster publishes a claim with the names of its destinations. If a
+// destination was removed from every configuration, no claim contains it. Such an orphan must be
+// detached, because it would collect calls until they expire. A collector that restarts also has
+// no claim for some time, so a destination is only detached after a long time without a claim.
 
 const (
 	// A claim is renewed every claimEvery and expires after claimTTL.
 	claimEvery = 10 * time.Second
 	claimTTL   = time.Minute
-	// orphanAfter is the longest time without a claim before a destination is detached: by
-	// then its retry window has passed.
+	// orphanAfter is how long a destination must be without a claim before it is detached. By
+	// then, its calls have reached the end of their retry window.
 	orphanAfter = webhook.Window
-	// orphanPause is the longest pause between two checks. After a longer one (of a
-	// suspended machine) the observation starts again.
+	// orphanPause is the longest pause between two checks. After a longer pause, for example
+	// because the machine was suspended, the observation starts again.
 	orphanPause = 10 * time.Minute
 )
 
@@ -152,7 +152,7 @@ func (j *Journal) claim(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(j.claims.names))
 	j.claims.mu.Unlock()
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
-	m.Data, _ = json.Marshal(names) // a list of strings cannot fail
+	m.Data, _ = json.Marshal(names) // a list of strings can always be marshaled
 	m.Header.Set("Nats-TTL", claimTTL.String())
 	_, err := j.Publish(ctx, m)
 	return err
@@ -190,13 +190,13 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// orphans records since when destinations are unclaimed.
+// orphans records since when destinations have been without a claim.
 type orphans struct {
-	since  map[string]time.Time // first seen without a claim
-	looked time.Time            // last check
+	since  map[string]time.Time // when each destination was first seen without a claim
+	looked time.Time            // time of the last check
 }
 
-// detachOrphans detaches destinations that were unclaimed for orphanAfter.
+// detachOrphans detaches destinations that have been without a claim for orphanAfter.
 func (j *Journal) detachOrphans(ctx context.Context, seen *orphans, now time.Time) error {
 	names, err := j.unclaimed(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestAttemptsAreStoredAndFollowed(t *testing.T) {
 		next = end
 	}
 	got = slices.Clone(want)
-	record(j, 1500, 1600) // earlier ones are not repeated
+	record(j, 1500, 1600) // earlier records are not returned again
 	err := j.Attempts().Follow(ctx, next, func(r []byte) {
 		if keep(r); len(got) == len(want) {
 			cancel()

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// A badDisk is ext4 on a loop device with a sparse file on a tmpfs. While the tmpfs is full,
-// writes to new blocks fail after write(2) has returned. The file system's own blocks are
-// already allocated.
+// A badDisk is an ext4 file system on a loop device, with a sparse file on a tmpfs. While the
+// tmpfs is full, writes to new blocks fail after write(2) has returned. The blocks of the file
+// system itself are already allocated.
 type badDisk struct {
 	t      testing.TB
 	image  string
@@ -43,8 +43,8 @@ func newBadDisk(t testing.TB) *badDisk {
 	return d
 }
 
-// fail makes writes to new blocks fail. It syncs first: the file system would become
-// read-only if one of its own delayed writes failed.
+// fail makes writes to new blocks fail. It syncs first, because the file system would become
+// read-only if one of its delayed writes failed.
 func (d *badDisk) fail() {
 	_ = exec.Command("sync", "--file-system", d.dir).Run() // reports earlier failures
 	f, err := os.Create(d.filler)
@@ -67,7 +67,7 @@ func (d *badDisk) cutPower() (dir string) {
 	return mount(d.t, after)
 }
 
-// TestFailedWritesLoseNothing makes the disk fail writes several times. All calls accepted
+// TestFailedWritesLoseNothing makes disk writes fail several times. All calls that are accepted
 // afterwards must survive a power cut, and a clean stop with an empty page cache.
 func TestFailedWritesLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 			}
 			for range 3 {
 				d.fail()
-				_ = s.fill(t) // allocates some blocks
+				_ = s.fill(t) // allocate some blocks
 				d.heal()
 				s.resume(t)
 				for range 3 {
@@ -106,8 +106,8 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestKillAfterFailedWritesLosesNothing kills a process after failed writes. The page cache
-// then contains data that is not on disk.
+// TestKillAfterFailedWritesLosesNothing kills a process after failed writes. At that time, the
+// page cache contains data that is not on disk.
 func TestKillAfterFailedWritesLosesNothing(t *testing.T) {
 	t.Parallel()
 	d, tally := newBadDisk(t), newTally(t)

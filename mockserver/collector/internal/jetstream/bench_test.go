@@ -65,8 +65,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkStart opens an empty journal, and one with a million pending calls. "ready" is the
-// time until it accepts calls, "seen" the time until all duplicates are known.
+// BenchmarkStart opens an empty journal, and a journal with a million pending calls. "ready" is
+// the time until the journal accepts calls, and "seen" the time until it knows all duplicates.
 func BenchmarkStart(b *testing.B) {
 	for _, pending := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("%d pending", pending), func(b *testing.B) {

@@ -19,24 +19,25 @@ import (
 )
 
 const (
-	// checkpointPiece is the maximum size of one message of a checkpoint.
+	// checkpointPiece is the maximum size of each message of a checkpoint.
 	checkpointPiece = 64 << 10
-	// A checkpoint is stored after checkpointAfter messages or checkpointEvery.
-	// Reading that many messages takes about 50 ms at the next start.
+	// A checkpoint is stored after checkpointAfter messages, or after checkpointEvery. The next
+	// start needs about 50 ms to read checkpointAfter messages.
 	checkpointAfter = 5000
 	checkpointEvery = 30 * time.Second
-	// checkpointTTL removes the checkpoints of processes that no longer exist.
+	// checkpointTTL is the lifetime of a checkpoint, which removes the checkpoints of processes
+	// that no longer exist.
 	checkpointTTL = 24 * time.Hour
 )
 
-// A checkpointer stores checkpoints alternately in two slots, so one is always complete.
+// A checkpointer stores checkpoints alternately in two slots, so one slot is always complete.
 type checkpointer struct {
 	slot            int
 	calls, outcomes uint64 // position of the last checkpoint
 	at              time.Time
 }
 
-// checkpoint stores the ledger if it has changed enough, or if now is set.
+// checkpoint stores the ledger if it has changed enough, or if now is true.
 func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
 	a := j.ledger
 	calls, outcomes := a.Position()
@@ -81,7 +82,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		piece, err := strconv.Atoi(m.Subject()[at+1:])
 		n, err2 := strconv.Atoi(m.Headers().Get("Pieces"))
 		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
-			return nil //nolint:nilerr // it is not ours
+			return nil //nolint:nilerr // the message is not part of a checkpoint
 		}
 		id := m.Headers().Get("Checkpoint")
 		s := slots[m.Subject()[:at]]
@@ -105,7 +106,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
-			continue // incomplete: its process ended while writing it
+			continue // incomplete, because its process ended while writing it
 		}
 		a, err := ledger.Decompress(slices.Concat(s.pieces...))
 		if err != nil {
@@ -120,8 +121,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return accounts, nil
 }
 
-// loadBase returns the base (the account of messages removed from CALLS and OUTCOMES) and
-// its sequence number in STATE. Without one it returns an empty ledger and 0.
+// loadBase returns the base and its sequence number in STATE. The base is the account of messages
+// that were removed from CALLS and OUTCOMES. If there is no base, loadBase returns an empty ledger
+// and 0.
 func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -137,8 +139,8 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	return base, m.Sequence, nil
 }
 
-// storeBase replaces the base stored in message before; it fails if another process has
-// replaced it first. In a data directory it also stores a snapshot.
+// storeBase replaces the base that is stored in message before. It fails if another process has
+// already replaced that base. In a data directory, it also stores a snapshot.
 func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uint64) error {
 	m := nats.NewMsg(j.Names.Subject("s", "base"))
 	raw := base.Encode()

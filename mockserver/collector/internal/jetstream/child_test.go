@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A childConfig configures a child. It opens and verifies a journal, appends calls until it is
-// killed or stopped, and works on all entries. Its output is:
+// A childConfig configures a child. A child opens and verifies a journal, appends calls until it
+// is killed or stopped, and delivers all entries. It prints these lines:
 //
 //	verified                the ledger was verified after the start
 //	problem TEXT            a failure
@@ -49,23 +49,23 @@ func TestMain(m *testing.M) {
 //	drained                 stopped, and nothing is pending
 //	ledger DEST A D F X P
 type childConfig struct {
-	Name    string // prefix of its IDs
+	Name    string // prefix of the child's message IDs
 	Options jetstream.Options
 	Senders int
 	Batch   int
 	Rate    time.Duration // pause between a sender's batches
 	Slow    time.Duration // duration of a delivery
-	Trim    time.Duration // pause between trims; 0: one minute
+	Trim    time.Duration // pause between trims; 0 selects one minute
 	Forget  bool          // removes the checkpoints before the end
 }
 
-// The destinations of children: one accepts every call, one fails some.
+// The destinations of children. One accepts every call, and one rejects some calls.
 const (
 	good  = "good"
 	flaky = "flaky one"
 )
 
-// flakyDecides returns the same state for an ID and attempt in each run.
+// flakyDecides returns a state that depends only on the ID and the attempt.
 func flakyDecides(id string, attempt int) tracking.State {
 	switch (len(id) + int(id[len(id)-1])) % 5 {
 	case 0:
@@ -195,7 +195,7 @@ func (c *child) send(ctx context.Context, j *jetstream.Journal, sender int, stop
 				break
 			}
 			c.say("refused %v", err)
-			time.Sleep(100 * time.Millisecond) // the sender's retry pause
+			time.Sleep(100 * time.Millisecond) // pause of a sender before it retries
 		}
 		c.say("accepted %s", strings.Join(idsOf(calls), " "))
 		time.Sleep(time.Duration(rand.Int63n(int64(c.config.Rate) + 1)))
@@ -238,10 +238,10 @@ func (c *child) work(ctx context.Context, destination string, r journal.Reader) 
 	}
 }
 
-// drain waits until nothing is pending. It fails if nothing ends for a while.
+// drain waits until nothing is pending. It fails if no call is finished for a while.
 func (c *child) drain(ctx context.Context, j *jetstream.Journal) error {
 	last, moved := int64(-1), time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) { // Ledger has no event
+	for ; ; time.Sleep(20 * time.Millisecond) { // there is no event for changes of the ledger
 		ledgers, err := j.Ledger(ctx)
 		if err != nil {
 			return err
@@ -278,7 +278,7 @@ type tally struct {
 	t         testing.TB
 	mu        sync.Mutex // guards the fields below
 	accepted  map[string]bool
-	delivered map[string]map[string]int // by destination and ID
+	delivered map[string]map[string]int // number of deliveries by destination and ID
 	refused   int
 }
 
@@ -313,8 +313,8 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 	return p
 }
 
-// until processes a child's output until a given word, or the end. It kills a silent child with
-// SIGQUIT, which prints its goroutines. It ignores an unfinished last line.
+// until processes a child's output until a given word, or until the end. It ignores an unfinished
+// last line. If the child prints nothing, until kills it with SIGQUIT, which prints its goroutines.
 func (p *process) until(word string) bool {
 	silence := time.AfterFunc(2*patience, func() {
 		p.tally.t.Errorf("a child reported nothing for %v; waiting for %q", 2*patience, word)

@@ -15,14 +15,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// A shared is two collectors on one NATS server. Only one has the destination crm, with three
-// pending calls.
+// A shared is two collectors on one NATS server. Only one of them has the destination crm, which
+// has three pending calls.
 type shared struct {
 	*testing.T
 	options  jetstream.Options
 	url      string
 	one, two *jetstream.Journal
-	seen     jetstream.Orphans // by the other collector
+	seen     jetstream.Orphans // state of the other collector's check for orphans
 	now      time.Time
 }
 
@@ -37,7 +37,7 @@ func newShared(t *testing.T) *shared {
 	return s
 }
 
-// stop ends the collector with the destination and expires its claim.
+// stop stops the collector with the destination, and removes its claim.
 func (s *shared) stop() {
 	s.Helper()
 	require.NoError(s, s.two.Close())
@@ -102,7 +102,8 @@ func TestRestartedCollectorFindsItsCalls(t *testing.T) {
 	wantSums(t, verified(t, s.two, "crm"), "3 = 3 + 0 + 0 + 0")
 }
 
-// After a suspension, a collector does not know which claims existed in the meantime.
+// TestOrphanCheckStartsAgainAfterAPause checks that a collector restarts its observation after a
+// suspension, because it does not know which claims existed in the meantime.
 func TestOrphanCheckStartsAgainAfterAPause(t *testing.T) {
 	s := newShared(t)
 	s.stop()

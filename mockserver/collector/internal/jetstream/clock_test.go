@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failAhead appends two calls and ends their attempts before the clock steps back, with a
-// retry after ten minutes.
+// failAhead appends two calls and schedules a retry of each after ten minutes. It then sets the
+// clock back.
 func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {

@@ -82,7 +82,7 @@ func (c *cluster) ready() {
 	js, err := natsjetstream.New(nc)
 	ok(c.t, err)
 	behind := "the cluster does not respond"
-	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // streams have no event for it
+	for deadline := time.Now().Add(2 * patience); behind != ""; time.Sleep(50 * time.Millisecond) { // there is no event for changes of streams
 		if time.Now().After(deadline) {
 			c.t.Fatal("the cluster is not ready: ", behind)
 		}
@@ -120,7 +120,7 @@ func (c *cluster) behind(js natsjetstream.JetStream) string {
 	return ""
 }
 
-// TestClusterSurvivesServerLoss kills servers and collectors in turn, under load. The full
+// TestClusterSurvivesServerLoss alternately kills servers and collectors under load. The full
 // length is JOURNAL_CLUSTER_KILLS=6.
 func TestClusterSurvivesServerLoss(t *testing.T) {
 	if testing.Short() {
@@ -157,9 +157,9 @@ func TestClusterSurvivesServerLoss(t *testing.T) {
 		c.kill(server)
 		_ = children[collector].cmd.Process.Kill()
 		_ = children[collector].cmd.Wait()
-		time.Sleep(time.Second) // the others continue
+		time.Sleep(time.Second) // the other servers continue
 		if round == 0 {
-			ok(t, os.RemoveAll(c.nodes[server].Dir)) // it starts without data
+			ok(t, os.RemoveAll(c.nodes[server].Dir)) // the server starts without data
 		}
 		c.start(server)
 		start(collector, round+1)

@@ -20,7 +20,7 @@ func TestCollectorsStartConcurrently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow: three servers")
 	}
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	c := startCluster(t)
 	for round := range times("JOURNAL_STARTS", 3) {
 		options := jetstream.Options{Name: fmt.Sprint("round", round), NATS: &jetstream.NATS{URL: c.url()}}

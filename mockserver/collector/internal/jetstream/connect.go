@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// connect opens two connections: one for incoming calls, one for everything else, so that
-// reads are not queued behind calls.
+// connect opens two connections: one for incoming calls, and one for everything else. Reads are
+// therefore not queued behind calls.
 func (j *Journal) connect(ctx context.Context) error {
 	var err error
 	if j.conns.in, err = j.dial("in"); err != nil {
@@ -49,7 +49,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			level := slog.LevelWarn
 			if last := j.conns.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
-				level = slog.LevelDebug // for example refused credentials, 20 times a second
+				level = slog.LevelDebug // an error such as refused credentials can occur 20 times a second
 			}
 			j.Log.Log(context.Background(), level, "nats", "error", err)
 		}),
@@ -104,7 +104,7 @@ func (j *Journal) disconnected(err error) {
 	}
 }
 
-// reconnected discards requests of the previous connection: their responses are lost.
+// reconnected discards the requests of the previous connection, because their responses are lost.
 func (j *Journal) reconnected() {
 	j.conns.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// startServer starts a NATS server in this process. Its storage limit does not depend on the
-// disk, because journals reserve their space.
+// startServer starts a NATS server in this process. The server has a fixed storage limit instead
+// of a limit that depends on the disk, because journals reserve space.
 func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *server.Options) {
 	t.Helper()
 	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()}
@@ -65,7 +65,7 @@ func TestRefusedCredentialsAreRetried(t *testing.T) {
 	change("other")
 	ctx, cancel := contextUntil(t, time.Now().Add(patience))
 	defer cancel()
-	for n := 0; n < 6; { // three times on each connection
+	for n := 0; n < 6; { // three times for each connection
 		select {
 		case text := <-refused:
 			if strings.Contains(text, "authorization violation") {
@@ -80,7 +80,7 @@ func TestRefusedCredentialsAreRetried(t *testing.T) {
 	require.Eventually(t, func() bool { return j.Ready(within(t)) == nil }, patience, 10*time.Millisecond)
 }
 
-// messages is a log handler that forwards errors.
+// messages is a log handler that sends error messages to a channel.
 type messages struct {
 	slog.Handler
 	errors chan<- string
@@ -92,15 +92,15 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		select {
 		case m.errors <- a.Value.String():
-		default: // more than the test reads
+		default: // the test does not read all errors
 		}
 		return true
 	})
 	return nil
 }
 
-// A replay may outlast its lock. If it loses the lock it must stop, because another replay
-// may have begun.
+// TestReplayLockIsRenewed checks that a long replay renews its lock. A replay that loses the lock
+// must stop, because another replay may have started.
 func TestReplayLockIsRenewed(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1, AcceptLazySync: true}}

@@ -46,11 +46,11 @@ func streamFile(t testing.TB, dir, stream, pattern string) string {
 	return found[0]
 }
 
-// damages are kinds of damage.
+// damages contains the kinds of corruption to test.
 var damages = map[string]struct {
 	do   func(t *testing.T, dir string)
-	want []string // parts of the error
-	loss bool     // the journal can open with accepted loss
+	want []string // strings that the error contains
+	loss bool     // whether the journal opens if the loss is accepted
 }{
 	"description of CALLS": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "meta.inf"), 0.5) },
@@ -132,8 +132,8 @@ func TestDamagedStoreIsRejectedWithInstructions(t *testing.T) {
 	}
 }
 
-// isKept reports whether a damaged file is unchanged. After a kill, damage at the very end may
-// be an interrupted write, which is removed.
+// isKept reports whether a corrupted file is unchanged. After a kill, corruption at the end of a
+// file can be an interrupted write, which the journal removes.
 func isKept(t *testing.T, dir, was string) bool {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(dir, "damaged", "*", "*", "*"))
@@ -173,18 +173,18 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// checkUsable opens a damaged store with accepted loss and uses it.
+// checkUsable opens a corrupted store with accepted loss, and uses it.
 func checkUsable(t *testing.T, dir string) {
 	t.Helper()
 	j := open(t, jetstream.Options{Dir: dir, AcceptLoss: true})
-	attach(t, j, "d") // the attachment may be lost as well
+	attach(t, j, "d") // the attachment may also be lost
 	left := verified(t, j, "d")
 	if left.Accepted > 300 {
 		t.Errorf("%d of 300 calls are left", left.Accepted)
 	}
 	t.Logf("left: %s", sums(left))
 	ok(t, j.Close())
-	j = open(t, jetstream.Options{Dir: dir}) // the loss is now recorded
+	j = open(t, jetstream.Options{Dir: dir}) // AcceptLoss is not needed, because the loss is now recorded
 	appendCalls(t, j, "web", "after", 10)
 	work(t, attach(t, j, "d"), int(left.Pending)+10, delivered)
 	if after := verified(t, j, "d"); after.Pending != 0 || after.Accepted != left.Accepted+10 {
@@ -192,8 +192,8 @@ func checkUsable(t *testing.T, dir string) {
 	}
 }
 
-// TestRetriesAreRestoredAfterAKill empties RETRY, as a power cut can. Its calls are still
-// pending and are retried.
+// TestRetriesAreRestoredAfterAKill empties RETRY, as a power cut can do. The calls must remain
+// pending and be retried.
 func TestRetriesAreRestoredAfterAKill(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, msgs string){
 		"no files":          func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },

@@ -14,7 +14,7 @@ import (
 )
 
 // TestDeletedDirectory deletes or replaces the data directory of an open journal. The journal
-// refuses calls, reports the reason, and does not wait to verify.
+// must reject calls and report the reason. Verify must fail immediately.
 func TestDeletedDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -63,7 +63,7 @@ func TestDeletedDirectory(t *testing.T) {
 	}
 }
 
-// tree lists the files of a directory; the list is empty if it does not exist.
+// tree lists the files of a directory. It returns an empty list if the directory does not exist.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -77,8 +77,8 @@ func tree(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestMovedDirectory moves the data directory of an open journal away and back: the journal
-// continues.
+// TestMovedDirectory moves the data directory of an open journal away and back. The journal must
+// then continue.
 func TestMovedDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// smallDisk mounts a small file system in memory; it requires root.
+// smallDisk mounts a small file system in memory. It requires root.
 func smallDisk(t testing.TB) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -43,10 +43,10 @@ type trouble struct {
 	dir    string
 	make   func()
 	repair func()
-	full   bool // the disk is full
+	full   bool // whether the disk is full
 }
 
-// fullDisk leaves space for a few batches.
+// fullDisk is a disk with space for a few batches.
 func fullDisk(t *testing.T) trouble {
 	dir := smallDisk(t)
 	ballast := filepath.Join(dir, "ballast")
@@ -59,7 +59,7 @@ func fullDisk(t *testing.T) trouble {
 	}
 }
 
-// readOnlyDisk makes the disk read-only, as ext4 does after an error. The repair mounts it
+// readOnlyDisk makes the disk read-only, as ext4 does after an error. The repair mounts the disk
 // again.
 func readOnlyDisk(t *testing.T) trouble {
 	image, dir := newDisk(t)
@@ -74,7 +74,7 @@ func readOnlyDisk(t *testing.T) trouble {
 		make: func() { ok(t, os.WriteFile(trigger, []byte("1"), 0)) },
 		repair: func() {
 			command(t, "umount", "-l", dir)
-			command(t, "cp", "--sparse=always", image, image+".2") // another device without the recorded error
+			command(t, "cp", "--sparse=always", image, image+".2") // a new device, which does not contain the recorded error
 			command(t, "mount", "-o", "loop", image+".2", dir)
 		},
 	}
@@ -98,6 +98,9 @@ func TestDiskFailures(t *testing.T) {
 
 			disk.make()
 			refused(t, s, disk.full)
+			if _, err := j.Verify(within(t)); (err == nil) != disk.full || !disk.full && !strings.Contains(err.Error(), "read-only file system") {
+				t.Errorf("verifying: %v", err)
+			}
 			disk.repair()
 			s.resume(t)
 			ok(t, j.Ready(within(t)))
@@ -132,8 +135,8 @@ func refused(t *testing.T, s *sender, full bool) {
 	}
 }
 
-// TestFullDiskIsDrained fills a disk with pending calls. They are delivered once, and new
-// calls are refused until there is space.
+// TestFullDiskIsDrained fills a disk with pending calls. Each call must be delivered once, and new
+// calls must be rejected until there is space.
 func TestFullDiskIsDrained(t *testing.T) {
 	t.Parallel()
 	disk := fullDisk(t)
@@ -176,8 +179,8 @@ func TestFullDiskIsDrained(t *testing.T) {
 }
 
 // TestNothingIsLeasedWhileStoreIsReadOnly makes a disk read-only during deliveries. Entries in
-// progress end when the disk recovers. Until then nothing else is leased, and no call with a
-// known result is leased again, whether the result was stored or not.
+// progress are finished when the disk recovers. Until then, nothing else may be leased. No call
+// with a known result may be leased again, whether the result was stored or not.
 func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 	disk, log := readOnlyDisk(t), newLog(t)
 	j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -187,7 +190,7 @@ func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 	}
 	ctx, stop := contextUntil(t, time.Now().Add(3*patience))
 	defer stop()
-	given, err := r.Next(ctx, journal.Want{}) // released while the store is read-only
+	given, err := r.Next(ctx, journal.Want{}) // this lease is released while the store is read-only
 	ok(t, err)
 	var mu sync.Mutex // guards leased and ended
 	leased, ended := map[string]int{}, 0
@@ -231,7 +234,7 @@ func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	given.Return()
-	workers.Go(work) // the others may be in progress until the disk recovers
+	workers.Go(work) // the other workers may be in progress until the disk recovers
 	disk.repair()
 	workers.Wait()
 	for id, n := range leased {
@@ -249,8 +252,8 @@ func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
 }
 
 // TestCallsAcceptedWhileDiskTurnsReadOnly makes a file system fail while calls are accepted and
-// delivered. It may report a successful sync without writing all data. All accepted calls are
-// present after the repair, and the collector continues.
+// delivered. The file system may report a successful sync without writing all data. After the
+// repair, all accepted calls must be present and the collector must continue.
 func TestCallsAcceptedWhileDiskTurnsReadOnly(t *testing.T) {
 	for round := range 4 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -315,8 +318,8 @@ func deliverAll(ctx context.Context, r journal.Reader) {
 	}
 }
 
-// TestStartOnAFullDisk starts without free space, after a clean stop and after a kill.
-// Pending calls are delivered.
+// TestStartOnAFullDisk starts a journal without free space, after a clean stop and after a kill.
+// It must deliver the pending calls.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range []bool{true, false} {
@@ -345,7 +348,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// onLine is a log writer that calls do once, when a line contains text.
+// onLine is a log writer that calls do once, for the first line that contains a text.
 type onLine struct {
 	*logged
 	text string
@@ -360,8 +363,8 @@ func (l *onLine) Write(line []byte) (int, error) {
 	return l.logged.Write(line)
 }
 
-// TestStartReleasesTheBallast fills the disk after the embedded server has started: the next
-// step of the start releases the ballast.
+// TestStartReleasesTheBallast fills the disk after the embedded server has started. The next step
+// of the start must release the ballast.
 func TestStartReleasesTheBallast(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, o *jetstream.Options){
@@ -402,7 +405,7 @@ func TestStartReleasesTheBallast(t *testing.T) {
 	}
 }
 
-// forgetStream removes a stream, as in the directory of an older version.
+// forgetStream removes a stream from a directory, as if an older version had created it.
 func forgetStream(t *testing.T, dir, name string) {
 	t.Helper()
 	m, err := (&datadir.Files{Path: dir}).ReadMarker()
@@ -412,8 +415,8 @@ func forgetStream(t *testing.T, dir, name string) {
 	ok(t, os.RemoveAll(filepath.Join(dir, "jetstream", "$G", "streams", name)))
 }
 
-// TestFullDiskWithoutBallast uses up the space that the journal releases on a full disk: the
-// log reports the space needed, and with that much the queue drains.
+// TestFullDiskWithoutBallast uses up the space that the journal releases on a full disk. The log
+// must report how much space is needed, and the queue must drain with that space.
 func TestFullDiskWithoutBallast(t *testing.T) {
 	disk := smallDisk(t)
 	filler := filepath.Join(disk, "filler")
@@ -430,7 +433,7 @@ func TestFullDiskWithoutBallast(t *testing.T) {
 		_ = j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise("m", 10, 2000)})
 		soon, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
-		_, _ = j.Attach(soon, rand.Text(), nil) // its message takes space even while calls are refused
+		_, _ = j.Attach(soon, rand.Text(), nil) // the control message takes space even while calls are rejected
 		return strings.Contains(log.text(), lacking)
 	})
 	var needed int64

@@ -4,15 +4,15 @@
 // # The path of a call
 //
 //	append   Batches of a source that arrive at the same time become one message of CALLS.
-//	         Append returns when it is stored (append.go).
+//	         Append returns when the message is stored (append.go).
 //	count    The ledger reads CALLS and OUTCOMES and updates the account of each
 //	         destination (journal.go, package ledger).
 //	lease    The destination's queue fetches messages and leases their parts (package
 //	         queue).
-//	end      The result of a lease is an outcome. It is stored in OUTCOMES before it is
-//	         applied: the next attempt is scheduled in RETRY, failed calls are stored in
-//	         FAILED (settle.go, retries.go, failed.go). Applying an outcome is idempotent,
-//	         so the next start repeats it after a crash.
+//	finish   The result of a lease is an outcome. It is stored in OUTCOMES before it is
+//	         applied: the next attempt is scheduled in RETRY, and failed calls are stored
+//	         in FAILED (settle.go, retries.go, failed.go). Applying an outcome is
+//	         idempotent, so the next start can repeat it after a crash.
 //	trim     Old finished calls are added to the base and removed (trim.go).
 //
 // CALLS, OUTCOMES and the base are the source of truth. The ledger can be rebuilt from
@@ -21,11 +21,11 @@
 //
 // # Goroutines
 //
-// Store.Work.Go starts all goroutines; Close waits for them. These run permanently: the readers
-// of the ledger's streams, the writer of outcomes, maintain, trimPeriodically and the scrubber; on
-// a cluster also renewClaims, renewLeases, watchCluster and watchServers. An open queue has two
-// pullers. Temporary goroutines publish a message of calls, retry applying an outcome, or look for
-// waiting sources.
+// Store.Work.Go starts all goroutines, and Close waits for them. These goroutines run until
+// Close: the readers of the ledger's streams, the writer of outcomes, maintain,
+// trimPeriodically and the scrubber. On a cluster, renewClaims, renewLeases, watchCluster and
+// watchServers also run. An open queue has two pullers. Temporary goroutines publish a message of
+// calls, retry applying an outcome, or look for waiting sources.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
 // during a request, except locks of type ioLock.

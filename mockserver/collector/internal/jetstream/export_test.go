@@ -26,7 +26,8 @@ func Within(t testing.TB) context.Context {
 
 func within(t testing.TB) context.Context { return Within(t) }
 
-// Copy copies the directory of a queue as a kill leaves it, except the large ballast file.
+// Copy copies the directory of an open queue, without the large ballast file. The copy is in the
+// same state as after a kill.
 func Copy(dir string, next func() string) (string, error) {
 	return harness.Copy(dir, next, "journal.ballast")
 }
@@ -40,7 +41,7 @@ func CopyDir(to, from string) error {
 // RemoveCheckpoints makes the next start read all messages.
 func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.removeCheckpoints(ctx) }
 
-// LockReplay acquires the replay lock, as if that happened the given duration ago.
+// LockReplay acquires the replay lock, and records that it was acquired the given duration ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
 	l, err := j.lockReplay(ctx, destination)
 	if err != nil {
@@ -58,7 +59,7 @@ func (j *Journal) DetachOrphans(ctx context.Context, seen *Orphans, now time.Tim
 	return j.detachOrphans(ctx, seen, now)
 }
 
-// LoseClaims removes the claims of ended processes, as their expiry does.
+// LoseClaims removes the claims of other processes, as if they had expired.
 func (j *Journal) LoseClaims(ctx context.Context) error {
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "has", "*"), 0); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 	return j.StoreCheckpoint(ctx)
 }
 
-// StoreCheckpoint stores a checkpoint now.
+// StoreCheckpoint stores a checkpoint even if it is not due.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
 	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
 }
@@ -93,7 +94,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	return o
 }
 
-// FinishAhead finishes a lease as before a backward step of the clock.
+// FinishAhead finishes a lease with a clock that is ahead by step.
 func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
 	o := j.outcomeOf(l, r)
 	o.Decided, o.Due = o.Decided.Add(step), o.Due.Add(step)
@@ -107,7 +108,7 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 // RescheduleAhead runs the periodic check of retries.
 func (j *Journal) RescheduleAhead(ctx context.Context) error { return j.rescheduleAhead(ctx) }
 
-// FinishUnsettled stores an outcome without applying it, as if the process was killed in
+// FinishUnsettled stores an outcome without applying it, as if the process had been killed in
 // the middle of Finish.
 func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 	_, err := j.queues.Record(j.outcomeOf(l, r))
@@ -123,7 +124,7 @@ func (j *Journal) Scheduled(ctx context.Context) (uint64, error) {
 	return retries.LastSeq, err
 }
 
-// Stats are the sizes of the streams.
+// Stats contains the sizes of the streams.
 type Stats struct {
 	Calls, Outcomes, Retries, Failed, Attempts Stored
 	// MaxBytes is the limit of Calls.

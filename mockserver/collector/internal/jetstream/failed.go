@@ -20,16 +20,16 @@ import (
 // reasons.
 const otherHeaders = 1 << 10
 
-// storeFailed stores the failed calls of an outcome, and filtered calls that are kept.
+// storeFailed stores the failed calls of an outcome, and those filtered calls that can be replayed.
 func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
 	m := callsMessage(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()), failed, traces)
 	why := record.Reasons{Source: failed[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(m.Header.Get(record.HeaderIDs))-len(m.Header.Get(record.HeaderTraces))))
 	record.SetTime(m.Header, o.Decided)
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // a second copy would change the message's position, and a concurrent listing would miss it
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // a second copy would change the position of the message, and a concurrent listing would not find it
 	_, err := j.Publish(ctx, m)
-	if store.IsWrongSequence(err) { // already stored, or about to be
+	if store.IsWrongSequence(err) { // the message is stored, or another process is storing it
 		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
 	}
 	return err
@@ -51,8 +51,8 @@ func callsMessage(subject string, calls []tracking.Call, traces tracecontext.Lis
 	return m
 }
 
-// eachFailed reads the FAILED messages of a destination, oldest first, until f returns an
-// error. ErrEnough ends it without an error.
+// eachFailed reads the FAILED messages of a destination, oldest first, until f returns an error.
+// If the error is ErrEnough, eachFailed returns nil.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
 	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, seq uint64) error {
 		parsed, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
@@ -65,10 +65,10 @@ func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnl
 	return t.Scan(ctx)
 }
 
-// marks returns the replayed places by the token of their FAILED message, including
-// replays whose marks are not stored yet.
+// marks returns the marks of replayed calls, keyed by the token of their FAILED message. It
+// includes replays that have no stored marks yet.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
-	var unmarked []record.FailedRef // read first, so that marks stored in the meantime are included below
+	var unmarked []record.FailedRef // read before the marks, so that marks stored in the meantime are included
 	err := j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
 		unmarked = append(unmarked, m.Failed...)
 		return nil
@@ -113,8 +113,8 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	return nil
 }
 
-// markMessage returns the updated mark of a FAILED message. Publishing it fails if the mark
-// has changed in the meantime, so a late message cannot undo a newer one.
+// markMessage returns the updated mark of a FAILED message. Publishing the mark fails if another
+// mark was stored in the meantime. A late message therefore cannot undo a newer mark.
 func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
 	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 	var have record.Mark
@@ -130,12 +130,12 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 	return m, nil
 }
 
-// A process may end after it stored a replay and before it marked the calls as replayed.
-// So a listing of failed calls also reads unmarked replays, and each replay first marks its
-// predecessors.
+// A process may be killed after it has stored a replay and before it has marked the calls as
+// replayed. A listing of failed calls therefore also reads unmarked replays. Each replay first
+// marks the replays before it.
 
-// marked returns the last replay for a destination in CALLS that is marked together with all
-// earlier ones.
+// marked returns the sequence number of a replay for a destination. This replay and all earlier
+// replays are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.replays.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Reasons are stored in a header of limited size.
+// TestFailedCallsWithLongReasonsAreListed checks long reasons, because they are stored in a header
+// of limited size.
 func TestFailedCallsWithLongReasonsAreListed(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")

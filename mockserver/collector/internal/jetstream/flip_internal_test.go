@@ -29,17 +29,17 @@ import (
 // A sample is a small data directory with known content.
 type sample struct {
 	dir     string
-	bySeq   map[uint64][]string // IDs of pending calls by message of CALLS
-	failed  []string            // listed as failed
+	bySeq   map[uint64][]string // IDs of pending calls, keyed by the sequence number of their message
+	failed  []string            // IDs of calls that are listed as failed
 	ledger  tracking.Ledger
-	values  map[string]string // in the state bucket
+	values  map[string]string // values in the state bucket
 	written map[string]uint64 // revisions of the values
 	ending  string
-	unseen  bool // data was stored after the newest snapshot
+	unseen  bool // whether data was stored after the newest snapshot
 }
 
-// endings are the ways in which a sample's process ended: closed, killed, killed before the
-// next snapshot ("unseen"), or killed before the snapshot of a replay ("replaying").
+// endings are the ways to end the process of a sample: closed, killed, killed before the next
+// snapshot ("unseen"), or killed before the snapshot of a replay ("replaying").
 var endings = []string{"closed", "killed", "unseen", "replaying"}
 
 // newSample creates a directory with untried, retried, delivered, filtered, failed and
@@ -89,7 +89,7 @@ func newSample(t *testing.T, ending string) *sample {
 	replayed := listedAsFailed(t, j)[:2]
 	switch ending {
 	case "unseen":
-		replayed = nil // a replay stores a snapshot first
+		replayed = nil // a replay first stores a snapshot
 	case "replaying":
 		require.NoError(t, j.snapshot(within(t), true))
 		s.pauseSnapshots(j)
@@ -133,8 +133,8 @@ func (s *sample) pauseSnapshots(j *Journal) {
 	s.unseen = true
 }
 
-// replayUnseen replays failed calls of one source, like a process that is killed before the
-// snapshot.
+// replayUnseen replays failed calls of one source, as if the process had been killed before the
+// snapshot of the replay.
 func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
 	t.Helper()
 	look, err := j.prepareReplay(within(t), "crm", calls, tracking.StateFailed)
@@ -169,7 +169,7 @@ func (s *sample) files(t *testing.T) []string {
 	return files
 }
 
-// A blockRecord is the bytes of a message in a block, with its sequence number.
+// A blockRecord is the part of a block that contains a message, with the sequence number.
 type blockRecord struct {
 	from, to int
 	seq      uint64
@@ -185,7 +185,7 @@ func recordsOf(block []byte) (all []blockRecord) {
 	return all
 }
 
-// inRecord returns the sequence number of the record that contains a byte of a block.
+// inRecord returns the sequence number of the record at a position in a block.
 func inRecord(block []byte, at int) uint64 {
 	for _, r := range recordsOf(block) {
 		if at < r.to {
@@ -195,10 +195,10 @@ func inRecord(block []byte, at int) uint64 {
 	return 0
 }
 
-// TestEachFlippedBit flips bits of a small data directory. Each start either rejects the
-// directory or is correct. With accepted loss, exactly the pending calls of the damaged record
-// are lost and counted. JOURNAL_FLIPS is the number of bits per file, JOURNAL_SEED selects
-// them.
+// TestEachFlippedBit flips bits of a small data directory. Each start must reject the directory or
+// be correct. If the loss is accepted, only the pending calls of the corrupted record may be lost,
+// and they must be counted. JOURNAL_FLIPS is the number of bits per file. JOURNAL_SEED selects the
+// bits.
 func TestEachFlippedBit(t *testing.T) {
 	t.Parallel()
 	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))
@@ -232,7 +232,7 @@ func TestEachFlippedBit(t *testing.T) {
 
 var journalBlock = regexp.MustCompile(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`)
 
-// TestEachDamagedRecord flips a bit of each message of CALLS and OUTCOMES, one at a time.
+// TestEachDamagedRecord flips one bit of each message of CALLS and OUTCOMES, in separate runs.
 func TestEachDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for _, ending := range endings[1:] {
@@ -255,15 +255,15 @@ func TestEachDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestRunsOfDamagedRecords damages several messages of CALLS: the first ones and the last
-// ones. Some are delivered, failed or waiting for a retry.
+// TestRunsOfDamagedRecords corrupts either the first messages or the last messages of CALLS. Some
+// calls of these messages are delivered, some have failed, and some wait for a retry.
 func TestRunsOfDamagedRecords(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")
 	file := filepath.Join("jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
 	block, err := os.ReadFile(filepath.Join(s.dir, file))
 	require.NoError(t, err)
-	records := recordsOf(block)[1:] // the first one attaches the destination
+	records := recordsOf(block)[1:] // without the first record, which attaches the destination
 	for i := range records {
 		for _, run := range [][]blockRecord{records[:i+1], records[i:]} {
 			t.Run(fmt.Sprintf("%d to %d", run[0].seq, run[len(run)-1].seq), func(t *testing.T) {
@@ -280,15 +280,15 @@ func TestRunsOfDamagedRecords(t *testing.T) {
 	}
 }
 
-// TestInterruptedAcceptLossIsRepeated kills a process after it stored the loss at the end of
-// CALLS, and before it stored the placeholders.
+// TestInterruptedAcceptLossIsRepeated kills a process that accepts a loss at the end of CALLS. The
+// kill occurs after the loss was stored, and before the placeholders were stored.
 func TestInterruptedAcceptLossIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newSample(t, "unseen")
 	file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
 	block, err := os.ReadFile(file)
 	require.NoError(t, err)
-	last := recordsOf(block)[3:] // after delivered calls and a part of the others
+	last := recordsOf(block)[3:] // the records after the delivered calls
 	lost := int64(0)
 	for _, r := range last {
 		lost += int64(len(s.bySeq[r.seq]))
@@ -315,13 +315,13 @@ func TestInterruptedAcceptLossIsRepeated(t *testing.T) {
 	}
 }
 
-// try opens the directory with one replaced file. Data of the records hit may be lost.
+// try opens the directory with one replaced file. Only data of the records in hit may be lost.
 func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	defer func() { require.NoError(t, os.RemoveAll(dir)) }() // there may be many
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }() // the test makes many copies
 	require.NoError(t, CopyDir(dir, s.dir))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, file), bad, 0o600))
 	j, err := Open(ctx, Options{Dir: dir})
@@ -349,7 +349,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
 		if gone && key == "k0" {
-			value = "value 0" // the previous value
+			value = "value 0" // the previous value is used
 		}
 		require.Equal(t, value, string(got), "%s: value %s", what, key)
 	}
@@ -359,8 +359,8 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 	s.proved(ctx, t, j, what)
 }
 
-// check delivers all pending calls and compares the journal with the expected content. Without
-// outcomes newer than the snapshot, calls may be pending again.
+// check delivers all pending calls and compares the journal with the expected content. If again is
+// true, outcomes may be missing, and delivered calls may be pending again.
 func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []string, again bool, what string) {
 	t.Helper()
 	l := s.proved(ctx, t, j, what)
@@ -380,7 +380,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err, what)
 	var got []string
-	entries := map[string]string{} // by call
+	entries := map[string]string{} // keyed by call
 	for len(got) < int(l.Pending) {
 		lease, err := r.Next(ctx, journal.Want{})
 		require.NoError(t, err, "%s: %v came of %v", what, got, want)
@@ -405,7 +405,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	}
 }
 
-// proved verifies and returns the ledger.
+// proved verifies the journal and returns the ledger.
 func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(ctx)
@@ -432,7 +432,7 @@ func TestMissingBlocksAreRejected(t *testing.T) {
 					continue
 				}
 				if s.unseen && (sync > 0 || !strings.HasSuffix(stream[3], record.StreamCalls)) {
-					continue // possibly torn, or not in any snapshot
+					continue // the block may be torn, or is in no snapshot
 				}
 				for what, do := range map[string]func(string) error{
 					"removed": os.Remove,
@@ -474,8 +474,8 @@ func TestMissingBlocksAreRejected(t *testing.T) {
 	}
 }
 
-// TestOldDamageIsRejectedWithSyncInterval damages synced and unsynced data of a killed process:
-// only unsynced data may be missing.
+// TestOldDamageIsRejectedWithSyncInterval corrupts synced and unsynced data of a killed process.
+// Only unsynced data may be missing.
 func TestOldDamageIsRejectedWithSyncInterval(t *testing.T) {
 	t.Parallel()
 	for ending, forgiven := range map[string]bool{"killed": false, "unseen": true} {

@@ -24,14 +24,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A mute has streams that store nothing while cut off, but can be read.
+// A mute has streams that can be cut off. While cut off, they can be read, but store nothing.
 type mute struct {
 	store.Streams
 	isCutOff atomic.Bool
-	fails    atomic.Pointer[string] // storing messages with this subject prefix fails
-	deaf     atomic.Bool            // responses are lost
-	loses    atomic.Bool            // some deliveries are lost
-	looks    atomic.Int64           // number of claim reads
+	fails    atomic.Pointer[string] // subject prefix of the messages that cannot be stored
+	deaf     atomic.Bool            // whether responses are lost
+	loses    atomic.Bool            // whether some deliveries are lost
+	looks    atomic.Int64           // number of reads of a claim
 }
 
 func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -53,7 +53,7 @@ func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	return seq, err
 }
 
-// A lossy is a consumer that loses some messages while loses is set.
+// A lossy is a consumer that loses some messages while loses is true.
 type lossy struct {
 	store.Consumer
 	streams *mute
@@ -152,7 +152,7 @@ func (s *sharing) append(prefix string, n int) {
 	require.NoError(s, s.journals[0].Append(s.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 }
 
-// next leases the next entry in order and returns it with its first call.
+// next leases the next entry with journal i. It returns the lease and the ID of its first call.
 func (s *sharing) next(i int) (journal.Lease, string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -162,8 +162,9 @@ func (s *sharing) next(i int) (journal.Lease, string) {
 	return l, l.Entry().Calls[0].ID
 }
 
-// One of several journals has the order lease of a destination. After another journal has
-// taken over, the results of the first one are rejected, even if it has not noticed yet.
+// TestOrderLeaseIsTakenOver checks that one of several journals has the order lease of a
+// destination. After another journal has taken over, results of the first journal are rejected,
+// even if it has not noticed yet.
 func TestOrderLeaseIsTakenOver(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -241,7 +242,8 @@ func TestOrderLeaseIsTakenOver(t *testing.T) {
 	})
 }
 
-// A waiting collector does not poll, and gets a destination as soon as it is released.
+// TestWaitingCollectorIsNotified checks that a waiting collector does not poll, and gets a
+// destination as soon as another collector releases it.
 func TestWaitingCollectorIsNotified(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -266,7 +268,8 @@ func TestWaitingCollectorIsNotified(t *testing.T) {
 	})
 }
 
-// A late result is also rejected after all results of the order were trimmed.
+// TestResultAfterOrderLeaseIsRejected checks that a late result is rejected even if all results of
+// the order lease were trimmed.
 func TestResultAfterOrderLeaseIsRejected(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -296,7 +299,8 @@ func TestResultAfterOrderLeaseIsRejected(t *testing.T) {
 	})
 }
 
-// A process may die between storing an outcome and applying it.
+// TestNextHolderAppliesOutcomes checks that the next holder of the order lease applies an outcome
+// if a process was killed between storing the outcome and applying it.
 func TestNextHolderAppliesOutcomes(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -331,7 +335,8 @@ func TestNextHolderAppliesOutcomes(t *testing.T) {
 	})
 }
 
-// A process that reads a claim again after a lost response recognizes its own claim.
+// TestClaimWithLostResponseIsRecognized checks that a process recognizes its own claim if it reads
+// the claim again after the response was lost.
 func TestClaimWithLostResponseIsRecognized(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -358,5 +363,5 @@ func TestClaimWithLostResponseIsRecognized(t *testing.T) {
 	})
 }
 
-// holdEnds is the longest duration until a hold ends.
+// holdEnds limits the time until an order lease expires.
 const holdEnds = 15 * time.Second

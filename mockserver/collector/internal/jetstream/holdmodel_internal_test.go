@@ -25,18 +25,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A holdModel is two processes that deliver the calls of a shared journal in order, while they
+// A holdModel is two processes that deliver the calls of a shared journal in order. The processes
 // are cut off, stopped or killed, and messages and responses are lost.
 type holdModel struct {
 	*sharing
-	random  *rand.Rand // for operations
+	random  *rand.Rand // selects operations
 	d       tracking.Destination
 	workers [2]*delivery.Worker
-	sent    []int // by user
+	sent    []int // number of calls sent for each user
 
 	mu       sync.Mutex // guards the fields below
-	fates    *rand.Rand // for requests
-	last     []int      // last accepted call by user
+	fates    *rand.Rand // selects the results of requests
+	last     []int      // last accepted call of each user
 	healthy  bool
 	trace    []string
 	problems []string
@@ -68,8 +68,8 @@ type modelSender struct {
 	process int
 }
 
-// Send checks the order: after call n of a user comes n+1, or an earlier one followed by all
-// later ones.
+// Send checks the order. Call n of a user must be followed by call n+1, or by an earlier call and
+// then again by all calls after that one.
 func (s modelSender) Send(ctx context.Context, r sender.Request) webhook.Attempt {
 	a := webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
 	s.mu.Lock()
@@ -115,7 +115,7 @@ func (m *holdModel) start(i int) {
 	m.workers[i].Start()
 }
 
-// end ends a process and starts it again.
+// end stops or kills a process and starts it again.
 func (m *holdModel) end(i int, kill bool) {
 	m.decide("end %d, kill %v", i, kill)
 	m.streams[i].isCutOff.Store(m.streams[i].isCutOff.Load() || kill)
@@ -230,8 +230,8 @@ func (m *holdModel) isDone() bool {
 	return err == nil && ledgers[0].Pending == 0
 }
 
-// TestHoldModel runs the number of seeds in HOLD_SEEDS (default 6), or only the seed in
-// HOLD_SEED. Runs of a seed may differ.
+// TestHoldModel runs as many seeds as HOLD_SEEDS specifies (default 6), or only the seed in
+// HOLD_SEED. Two runs of a seed may differ.
 func TestHoldModel(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(0), uint64(6)

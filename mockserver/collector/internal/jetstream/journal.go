@@ -37,8 +37,8 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	})
 }
 
-// openOn opens a journal on failed streams, without a server or directory of its own. With
-// Options.NATS it shares the streams with other journals.
+// openOn opens a journal on existing streams, without a server or a directory. If Options.NATS is
+// set, it shares the streams with other journals.
 func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
 	o, err := o.withLimits()
 	if err != nil {
@@ -94,8 +94,9 @@ func (j *Journal) begin(ctx context.Context) error {
 		}
 		j.local.recovered = true
 	}
-	j.previous.snapshot, j.previous.accepted, j.options.AcceptLoss = nil, nil, false // later damage was not accepted
-	// Store the time now: new outcomes may arrive long before the failed lists are settled.
+	j.previous.snapshot, j.previous.accepted, j.options.AcceptLoss = nil, nil, false // later damage has not been accepted
+	// Store the time now, because new outcomes may arrive long before the lists of failed calls
+	// are complete.
 	if _, err := j.unsettledSince(ctx); err != nil {
 		if j.Shared {
 			return fmt.Errorf("journal: storing the time of unfinished work: %w", err)
@@ -121,11 +122,11 @@ func (j *Journal) begin(ctx context.Context) error {
 	return nil
 }
 
-// Transient reports whether an error of a cluster may be temporary: a server does not
-// respond yet, an election is in progress, or a new stream is not known to all servers.
+// Transient reports whether an error of a cluster may be temporary: a server does not respond
+// yet, an election is in progress, or some servers do not know a new stream yet.
 func Transient(err error) bool { return store.IsTransient(err) }
 
-// recover restores the ledger and reads the messages after it.
+// recover restores the ledger and reads the messages that follow it.
 func (j *Journal) recover(ctx context.Context) error {
 	if err := j.restore(ctx); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (j *Journal) follow() {
 	})
 	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
-		// After a failed write, the server only reports on shutdown which messages are lost.
+		// After a failed write, the server reports lost messages only when it shuts down.
 		t.Paused = func() bool {
 			_, err := j.Status.Writable()
 			return err != nil || j.CheckSynced() != nil
@@ -191,14 +192,14 @@ func (j *Journal) Close() (err error) {
 	return err
 }
 
-// Settings returns the store for settings made at run time. It is shared by all collectors
-// of a cluster and usable until the journal is closed.
+// Settings returns the store for settings made at run time. All collectors of a cluster share the
+// store. It is usable until the journal is closed.
 func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
 	return j.buckets().Settings(ctx)
 }
 
-// State returns the store for deletion requests, audiences and computed traits. It is
-// shared by all collectors of a cluster and usable until the journal is closed.
+// State returns the store for deletion requests, audiences and computed traits. All collectors of
+// a cluster share the store. It is usable until the journal is closed.
 func (j *Journal) State(ctx context.Context) (state.Store, error) {
 	return j.buckets().State(ctx)
 }
@@ -207,8 +208,8 @@ func (j *Journal) buckets() *store.Buckets {
 	return store.NewBuckets(j.Store, j.noteValue, j.withoutCounts)
 }
 
-// noteValue records a bucket value in the recent file, but only if the server syncs every
-// write: otherwise a power cut could remove the value and keep the record.
+// noteValue records a bucket value in the recent file if the server syncs every write. Otherwise
+// a power cut could remove the value and keep the record.
 func (j *Journal) noteValue(a record.Accepted) {
 	if j.options.SyncInterval <= 0 {
 		j.note(a)

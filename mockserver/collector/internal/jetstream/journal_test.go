@@ -30,7 +30,7 @@ func next(t testing.TB, r journal.Reader) journal.Lease {
 	return l
 }
 
-// await polls a condition without an event.
+// await polls a condition, because there is no event to wait for.
 func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
@@ -164,7 +164,7 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// reopen opens a copy of the directory, as after a kill.
+// reopen opens a copy of the directory, which is in the same state as after a kill.
 func reopen(t testing.TB, dir string) *jetstream.Journal {
 	t.Helper()
 	left, err := jetstream.Copy(dir, t.TempDir)

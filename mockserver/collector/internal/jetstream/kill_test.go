@@ -19,8 +19,8 @@ func times(env string, n int) int {
 	return n
 }
 
-// TestKilledProcessesLoseNothing kills processes at random times under load. The full length
-// is JOURNAL_KILLS=20.
+// TestKilledProcessesLoseNothing kills processes at random times under load. JOURNAL_KILLS=20
+// selects the full length.
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	t.Parallel()
 	kills := times("JOURNAL_KILLS", 3)
@@ -35,7 +35,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	startChild(t, tally, config).stop(t)
 	repeats := tally.check(t)
 	t.Logf("%d calls accepted, %d kills, %d repeats", len(tally.accepted), kills, repeats)
-	// Only entries in progress are repeated: eight entries of at most 128 calls per kill.
+	// A kill can only cause duplicates of entries in progress: eight entries of at most 128 calls.
 	if most := kills * 8 * 128; repeats > most {
 		t.Errorf("%d deliveries were repeated, want at most %d", repeats, most)
 	}

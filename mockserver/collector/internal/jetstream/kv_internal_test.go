@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// The test empties a block of a bucket after a kill, before a snapshot contains the last
-// value.
+// TestLossOfLastBucketValueIsDetected empties a block of a bucket after a kill. No snapshot
+// contains the last value of the bucket yet.
 func TestLossOfLastBucketValueIsDetected(t *testing.T) {
 	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
 		t.Run(bucket, func(t *testing.T) {

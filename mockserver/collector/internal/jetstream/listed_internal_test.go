@@ -33,7 +33,7 @@ func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
 	return j, lease, streams
 }
 
-// failFor makes storing messages with a subject prefix fail; without a prefix, storing works.
+// failFor makes storing messages with a subject prefix fail. Without a prefix, storing succeeds.
 func (m *mute) failFor(names record.Names, kind ...string) {
 	m.fails.Store(nil)
 	if len(kind) > 0 {
@@ -44,7 +44,8 @@ func (m *mute) failFor(names record.Names, kind ...string) {
 
 var givenUp = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}
 
-// Failed calls are listed even if new outcomes cannot be stored.
+// TestFailedCallsAreListedWhileOutcomesFail checks that failed calls are listed even if new
+// outcomes cannot be stored.
 func TestFailedCallsAreListedWhileOutcomesFail(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -63,7 +64,7 @@ func TestFailedCallsAreListedWhileOutcomesFail(t *testing.T) {
 	})
 }
 
-// Failed calls are listed as soon as they can be stored.
+// TestListingWaitsForFailedCalls checks that failed calls are listed as soon as they can be stored.
 func TestListingWaitsForFailedCalls(t *testing.T) {
 	for name, giveUp := range map[string]func(t *testing.T, j *Journal, l journal.Lease){
 		"ended attempt": func(t *testing.T, _ *Journal, l journal.Lease) {
@@ -72,7 +73,7 @@ func TestListingWaitsForFailedCalls(t *testing.T) {
 		"expired call": func(t *testing.T, j *Journal, l journal.Lease) {
 			l.Return()
 			time.Sleep(2 * time.Hour)
-			_ = j.Trim(t.Context()) // may fail
+			_ = j.Trim(t.Context()) // Trim may fail
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +94,8 @@ func TestListingWaitsForFailedCalls(t *testing.T) {
 	}
 }
 
-// failedBefore checks that the listed call failed before it was counted, even if it was listed
-// later.
+// failedBefore checks that the failure time of the listed call is before counted, even if the call
+// was listed later.
 func failedBefore(t *testing.T, j *Journal, counted time.Time) {
 	t.Helper()
 	var at []time.Time
@@ -106,7 +107,8 @@ func failedBefore(t *testing.T, j *Journal, counted time.Time) {
 	assert.False(t, at[0].After(counted), "%v, counted %v", at[0], counted)
 }
 
-// Another process may have stored an outcome without applying it.
+// TestFailedCallsOfOtherProcessesAreListed checks the failed calls of an outcome that another
+// process stored without applying it.
 func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// note adds an acknowledged message to the recent file.
+// note records an acknowledged message in the recent file.
 func (j *Journal) note(a record.Accepted) {
 	if j.local == nil {
 		return
@@ -30,7 +30,7 @@ func (l *local) setBase(base []byte) {
 	l.snapshots.base, l.snapshots.stored = base, nil
 }
 
-// openServer locks and checks the directory, then starts the embedded server.
+// openServer locks and checks the directory, and then starts the embedded server.
 func (j *Journal) openServer() error {
 	lock, err := datadir.Take(j.options.Dir)
 	if err != nil {
@@ -71,8 +71,9 @@ func (j *Journal) openServer() error {
 	return j.withBallast(j.startServer)
 }
 
-// withBallast runs a step of the start. If it fails on a full disk, withBallast releases the
-// ballast and runs it again. An error of the embedded server may not wrap the cause.
+// withBallast runs a step of the start. If the step fails and the disk is full, withBallast
+// releases the ballast and runs the step again. It checks the disk, because an error of the
+// embedded server may not wrap the cause.
 func (j *Journal) withBallast(step func() error) error {
 	err := step()
 	if err == nil || j.local == nil || !datadir.IsDiskFull(errors.Join(err, datadir.Writable(j.options.Dir))) {
@@ -105,7 +106,7 @@ func (j *Journal) checkStore(m datadir.Marker) error {
 	return j.local.files.Check(m, sizes, clean, j.mayLose)
 }
 
-// mayLose reports whether the journal may open despite the damage, and records its cause.
+// mayLose reports whether the journal may open despite the damage. If so, it records the cause.
 func (j *Journal) mayLose(d datadir.Damage) bool {
 	if d.What == "" && j.local.files.IsVolatile(d.Stream) {
 		return true
@@ -117,8 +118,8 @@ func (j *Journal) mayLose(d datadir.Damage) bool {
 	return may
 }
 
-// isUnsynced reports whether messages after a sequence number were possibly not synced when
-// the previous process ended, so that a power cut explains their loss.
+// isUnsynced reports whether the messages after a sequence number may not have been synced when
+// the previous process ended. A power cut can have removed such messages.
 func (j *Journal) isUnsynced(stream string, after uint64) bool {
 	if j.options.SyncInterval <= 0 || j.previous.clean || j.previous.snapshot == nil {
 		return false
@@ -133,8 +134,8 @@ func (j *Journal) isUnsynced(stream string, after uint64) bool {
 	return ok && after >= m.last
 }
 
-// checkCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the
-// server: unconfirmed messages are stored again after its restart.
+// checkCanary returns nil if all acknowledged messages are on disk. Otherwise it stops the server.
+// The unconfirmed messages are stored again after the server's restart.
 func (j *Journal) checkCanary() error {
 	err := j.local.canary.Check()
 	if err != nil {
@@ -143,7 +144,7 @@ func (j *Journal) checkCanary() error {
 	return err
 }
 
-// releaseBallast releases the ballast of a full disk and refuses further calls.
+// releaseBallast releases the ballast of a full disk and makes the journal reject calls.
 func (j *Journal) releaseBallast() {
 	if j.local.ballast.Release() {
 		j.Log.Warn("the disk is full: new calls are refused until there is space; pending calls are delivered", "directory", j.options.Dir)
@@ -151,14 +152,15 @@ func (j *Journal) releaseBallast() {
 	}
 }
 
-// logNoSpace logs the space needed when the disk is full although the ballast was released.
+// logNoSpace logs how much space is needed, if the disk is still full after the ballast was
+// released.
 func (j *Journal) logNoSpace(cause error) {
 	j.Log.Error("the disk is full, and its reserved space is used up: nothing is delivered until there is space",
 		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", j.local.ballast.Free(), "error", cause)
 }
 
-// reserveBallast reserves the ballast again when the disk has space, and then accepts calls.
-// Until then it triggers trimming.
+// reserveBallast reserves the ballast again when the disk has space. The journal then accepts
+// calls. Until then, reserveBallast triggers trimming.
 func (j *Journal) reserveBallast() {
 	if !j.incoming.usage.diskFull.Load() {
 		return
@@ -183,8 +185,7 @@ func (j *Journal) closeDirectory() error {
 	return j.local.lock.Release()
 }
 
-// stopServer stops the server and marks the directory as cleanly closed if all data is
-// on disk.
+// stopServer stops the server. If all data is on disk, it marks the directory as cleanly closed.
 func (j *Journal) stopServer() error {
 	if j.local.server == nil {
 		return nil

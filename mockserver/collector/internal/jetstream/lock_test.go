@@ -27,5 +27,5 @@ func TestTwoProcessesCannotShareADirectory(t *testing.T) {
 	}
 	ok(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
-	ok(t, open(t, jetstream.Options{Dir: dir}).Close()) // the lock ends with its process
+	ok(t, open(t, jetstream.Options{Dir: dir}).Close()) // the system released the lock of the killed process
 }

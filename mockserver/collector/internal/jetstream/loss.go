@@ -20,15 +20,15 @@ import (
 type comparison struct {
 	calls, outcomes ledger.Extent
 	base            *ledger.Ledger // account of removed messages
-	stored          uint64         // its message in STATE, or 0
-	newest          *ledger.Ledger // the newest stored account, or base
-	beyond          uint64         // the last message of CALLS known from any source
+	stored          uint64         // sequence number of the base in STATE, or 0
+	newest          *ledger.Ledger // newest stored account; base if there is no other account
+	beyond          uint64         // sequence number of the last message of CALLS that any record refers to
 	missing         []string       // descriptions of missing data
-	lost            error          // all of them as an error, or nil
-	onlyRecent      bool           // only data newer than the newest checkpoint is missing
+	lost            error          // error that contains missing, or nil
+	onlyRecent      bool           // whether all missing data is newer than the newest checkpoint
 }
 
-// findLoss finds data that is missing in the streams according to the stored accounts.
+// findLoss compares the streams with the stored accounts and records which data is missing.
 func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	stored := append(slices.Clip(checkpoints), s.base)
 	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
@@ -60,11 +60,11 @@ func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	}
 }
 
-// An accepted loss is counted exactly: the newest checkpoint lists the calls that were
-// pending, and those that are no longer stored are lost. Remaining newer messages are read
-// as well. The resulting account, including the loss, becomes the new base.
+// An accepted loss is counted exactly. The newest account contains the calls that were pending. Those
+// calls that are no longer stored are counted as lost. The remaining newer messages are also read. The
+// resulting account, which includes the loss, becomes the new base.
 
-// acceptLoss continues with the remaining data.
+// acceptLoss counts the lost calls and continues with the remaining data.
 func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	j.previous.causes = append(j.previous.causes, s.missing...)
 	a := s.newest
@@ -101,18 +101,18 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	if err := j.storePlaceholders(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats this if it does not complete
+	if err := j.storePlaceholders(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats an interrupted call
 		return err
 	}
 	j.ledger = a
-	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; they are restored later
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; RETRY is rebuilt later
 		return err
 	}
 	return j.removeCheckpoints(ctx)
 }
 
-// rewindConsumers deletes a cluster's consumers of CALLS, which may have delivered calls
-// with lost outcomes. New consumers start at the account's position.
+// rewindConsumers deletes the consumers of CALLS on a cluster, because they may have delivered calls
+// with lost outcomes. New consumers start at the position of the account.
 func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 	if !j.Shared {
 		return nil
@@ -141,8 +141,8 @@ func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*
 	}).Scan(ctx)
 }
 
-// storePlaceholders stores placeholders for messages lost at the end of CALLS, so that their sequence
-// numbers are not reused and old outcomes do not match new calls.
+// storePlaceholders stores placeholders for messages that were lost at the end of CALLS. The sequence
+// numbers of these messages must not be reused, because old outcomes would match new calls.
 func (j *Journal) storePlaceholders(ctx context.Context, first, last uint64) error {
 	if last < first {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A failing cluster can lose a stream. A start creates it again only if the operator accepts
-// the loss, which is then counted.
+// TestLostStreamsOfAClusterAreReported removes a stream of a cluster. A start must create the stream
+// again only if the operator accepts the loss, and must count the loss.
 func TestLostStreamsOfAClusterAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each start repeats its checks")
@@ -23,7 +23,7 @@ func TestLostStreamsOfAClusterAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost []string
 		says string
-		sums string // after the accepted loss
+		sums string // totals after the loss was accepted
 	}{
 		"CALLS":           {[]string{"CALLS"}, "40 pending deliveries (according to the newest account) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
 		"OUTCOMES":        {[]string{"OUTCOMES"}, "calls finished after its message 1 will be delivered again", "100 = 60 + 0 + 0 + 40"},

@@ -50,7 +50,7 @@ func (j *Journal) maintain() {
 			j.repairStore(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimmer.soon) // the clock stepped back, see rescheduleAhead
+				store.Poke(j.trimmer.soon) // the clock stepped back; rescheduleAhead makes retries due now
 			}
 			last = now
 			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.probe() {
@@ -108,25 +108,25 @@ func (j *Journal) watchCluster() {
 		answered = time.Now()
 		j.Log.Warn("the cluster does not respond; connecting to another server", "server", j.conns.out.ConnectedUrlRedacted())
 		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
-			_ = nc.ForceReconnect() // fails only on a closed connection
+			_ = nc.ForceReconnect() // fails only if the connection is closed
 		}
 	}
 }
 
-// clusterSilence is the longest time without a response before watchCluster tries another
-// server. An election may take longer; reconnecting does no harm then.
+// clusterSilence is the longest time without a response before watchCluster tries another server.
+// An election may take longer, but reconnecting during an election does no harm.
 const clusterSilence = 5 * time.Second
 
-// renewLeases renews the leases of entries in progress. It has its own goroutine because
-// maintain may wait for a cluster's responses.
+// renewLeases renews the leases of entries in progress. It has its own goroutine because maintain
+// may have to wait for responses of a cluster.
 func (j *Journal) renewLeases() {
 	for pause.For(j.Ctx, queue.Renewal) == nil {
 		j.queues.Renew(time.Now())
 	}
 }
 
-// repairStore restarts the embedded server when the disk is writable again: after a failed write
-// the server no longer responds.
+// repairStore restarts the embedded server as soon as the disk is writable. After a failed write,
+// the server does not respond until it is restarted.
 func (j *Journal) repairStore(cause error) {
 	if err := j.local.lock.Check(); err != nil {
 		cause = err
@@ -147,7 +147,7 @@ func (j *Journal) repairStore(cause error) {
 		}
 		if datadir.IsDiskFull(err) {
 			j.releaseBallast()
-			if !logged && wait >= time.Second { // released space may not be available at once
+			if !logged && wait >= time.Second { // released space may only be available after some time
 				logged = true
 				j.logNoSpace(err)
 			}
@@ -159,7 +159,7 @@ func (j *Journal) repairStore(cause error) {
 		last = err.Error()
 		j.Log.Log(j.Ctx, level, "the store is still not writable", "error", err)
 	}
-	j.Link.Swap(store.NewLink()).End() // before the ledger continues: received messages may be lost, see queue.accounted
+	j.Link.Swap(store.NewLink()).End() // must come before the ledger continues, because received messages may be lost; see queue.accounted
 	j.Status.Up()
 	j.Log.Info("the store is writable again", "directory", j.options.Dir)
 	j.reconnected()
@@ -179,7 +179,7 @@ func (j *Journal) restart() error {
 	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}
-	_ = j.local.server.Stop() // unwritten data is treated as lost
+	_ = j.local.server.Stop() // unwritten data counts as lost
 	if err := j.local.files.RewriteUnproved(); err != nil {
 		return err
 	}
@@ -223,17 +223,17 @@ func (j *Journal) resume() error {
 
 const floorsEvery = 10 * time.Second
 
-// A seenFloor is a consumer's acknowledged position and the last outcome at that time.
+// A seenFloor is a consumer's acknowledged position, and the last outcome when it was read.
 type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// floors maps destinations of this process to their last seen positions.
+// floors maps the destinations of this process to the positions that were last read.
 type floors map[string]seenFloor
 
 // advanceFloors advances the ledger's floors to the acknowledged positions of the shared
-// consumers: a single process does not know which entries the others work on. An
-// acknowledged message has an outcome, but the ledger must have read it first, and a new
-// leader of OUTCOMES may not report all messages at once. So each round applies the
-// positions seen in the previous round.
+// consumers. The ledger cannot do this, because it does not know the entries that other processes
+// work on. An acknowledged message has an outcome, but the ledger must read this outcome first,
+// and a new leader of OUTCOMES may not report all messages immediately. Each round therefore
+// applies the positions that the previous round has read.
 func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {

@@ -31,13 +31,13 @@ type life struct {
 	dir      string
 	journal  *Journal
 	reader   journal.Reader
-	states   map[string]tracking.State // of each accepted call
+	states   map[string]tracking.State // state of each accepted call
 	accepted int
-	what     string // the last operation
+	what     string // description of the last operation
 }
 
-// TestRandomOperations appends, works, replays, trims, kills and damages at random. JOURNAL_STEPS
-// is the number of operations, JOURNAL_SEED the seed.
+// TestRandomOperations appends, delivers, replays, trims, kills and corrupts at random.
+// JOURNAL_STEPS is the number of operations, and JOURNAL_SEED is the seed.
 func TestRandomOperations(t *testing.T) {
 	t.Parallel()
 	steps, _ := strconv.Atoi(os.Getenv("JOURNAL_STEPS"))
@@ -85,7 +85,7 @@ func (l *life) open(acceptLoss bool) {
 	l.no(err)
 }
 
-// ledger verifies and returns the ledger.
+// ledger verifies the journal and returns its ledger.
 func (l *life) ledger() (ledger tracking.Ledger) {
 	l.Helper()
 	all, err := l.journal.Verify(l.ctx)
@@ -132,7 +132,7 @@ func (l *life) append() {
 	}
 }
 
-// work finishes an entry, if there is one.
+// work finishes an entry if one is available.
 func (l *life) work() {
 	l.what += "work"
 	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
@@ -156,8 +156,8 @@ func (l *life) end(lease journal.Lease, decide func() tracking.State) {
 	l.no(lease.Finish(l.ctx, result))
 }
 
-// replay replays some failed or filtered calls. In half of the cases the process is killed
-// after storing the replay.
+// replay replays some failed or filtered calls. In half of the cases, it kills the process after
+// the replay was stored.
 func (l *life) replay() {
 	l.what += "replay"
 	from := []tracking.State{tracking.StateFailed, tracking.StateFiltered}[l.random.Intn(2)]
@@ -201,7 +201,7 @@ func (l *life) close() {
 	l.open(false)
 }
 
-// kill continues with a copy of the current files.
+// kill opens a copy of the current files, which are in the same state as after a kill.
 func (l *life) kill() {
 	l.what += "kill"
 	l.copy()
@@ -213,12 +213,12 @@ func (l *life) copy() {
 	left, err := Copy(l.dir, l.TempDir)
 	l.no(err)
 	l.no(l.journal.Close())
-	l.no(os.RemoveAll(l.dir)) // there may be many
+	l.no(os.RemoveAll(l.dir)) // the test makes many copies
 	l.dir = left
 }
 
-// damage flips a bit or removes a block after a kill or close, accepts the loss, and reads the
-// number of lost calls from the ledger. finish checks which calls are lost.
+// damage flips a bit or removes a block after a kill or close. It then accepts the loss, and reads
+// the number of lost calls from the ledger. finish checks which calls are lost.
 func (l *life) damage() {
 	l.what += "damage"
 	l.no(l.journal.snapshot(l.ctx, true))
@@ -250,8 +250,8 @@ func (l *life) damage() {
 	l.open(true)
 }
 
-// finish delivers the remaining calls, and checks that the number of missing calls equals
-// the number that the ledger reports as lost.
+// finish delivers the remaining calls. It checks that the number of missing calls is equal to the
+// number of lost calls in the ledger.
 func (l *life) finish() {
 	l.Helper()
 	ledger := l.ledger()

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// groupCalls and groupBytes bound one message. Batches share a message because each
-	// message costs one disk write.
+	// groupCalls and groupBytes limit the size of a message. A message can contain several
+	// batches, because each message requires a disk write.
 	groupCalls = record.PartCalls * record.MaxParts
-	groupBytes = 896 << 10 // decompressed
+	groupBytes = 896 << 10 // decompressed size
 	groupIDs   = 48 << 10
 	// maxHeaders is the maximum size of a message's headers.
 	maxHeaders = 64 << 10
@@ -35,33 +35,32 @@ type Options struct {
 	// "analytics".
 	Name string
 
-	// SyncInterval is the pause between an embedded server's syncs. With zero the server
-	// syncs before every response, and a power cut loses nothing. Otherwise a power cut
-	// loses up to the last interval of accepted calls, and Open accepts that loss. A kill of
-	// the process never loses calls. A cluster has its own setting.
+	// SyncInterval is the pause between the syncs of an embedded server. If it is zero, the
+	// server syncs before every response, and a power cut loses nothing. Otherwise a power cut
+	// loses the calls accepted in the last interval at most, and Open accepts that loss. A kill
+	// of the process never loses calls. A cluster has its own setting.
 	SyncInterval time.Duration
 
-	// AcceptLoss makes Open continue with the remaining data instead of returning
-	// ErrDamaged. Pending calls that are no longer stored are counted as lost, with the
-	// cause. It does not apply to damage after Open. Defaults to false.
+	// AcceptLoss makes Open continue with the remaining data instead of returning ErrDamaged.
+	// Pending calls that are no longer stored are counted as lost, and the cause is recorded.
+	// AcceptLoss does not apply to damage after Open. Defaults to false.
 	AcceptLoss bool
 
-	// CallBytes is the maximum size of a call. A cluster with a lower message limit is
-	// rejected. Defaults to 896 KiB; an embedded server accepts up to 7 MiB.
+	// CallBytes is the maximum size of a call. Open rejects a cluster with a lower message
+	// limit. Defaults to 896 KiB; an embedded server accepts up to 7 MiB.
 	CallBytes int
-	// MaxBytes bounds the compressed size of the stored calls. Append rejects calls beyond
-	// it. Defaults to 8 GiB.
+	// MaxBytes limits the compressed size of the stored calls. Append returns an error beyond
+	// this limit. Defaults to 8 GiB.
 	MaxBytes int64
-	// Keep is the storage time of finished calls, for replays and to detect
-	// duplicates. They are removed earlier when the journal is three quarters full. A call
-	// that is still pending after that time fails permanently. Defaults to 6 hours.
+	// Keep is how long finished calls are stored, for replays and to detect duplicates. They are
+	// removed earlier when the journal is three quarters full. A call that is still pending after
+	// that time fails permanently. Defaults to 6 hours.
 	Keep time.Duration
-	// KeepFailed and FailedBytes bound the list of failed calls; the oldest are removed
+	// KeepFailed and FailedBytes limit the list of failed calls. The oldest calls are removed
 	// first. Default to 7 days and 1 GiB.
 	KeepFailed  time.Duration
 	FailedBytes int64
-	// KeepAttempts and AttemptsBytes bound the log of attempts. Default to 7
-	// days and 512 MiB.
+	// KeepAttempts and AttemptsBytes limit the log of attempts. Default to 7 days and 512 MiB.
 	KeepAttempts  time.Duration
 	AttemptsBytes int64
 
@@ -92,7 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// withLimits validates and sets the options that do not depend on the location.
+// withLimits validates the options that do not depend on the location, and sets their defaults.
 func (o Options) withLimits() (Options, error) {
 	if o.Name == "" {
 		o.Name = "analytics"

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// silent streams do not respond while isSilent is set.
+// silent is streams that do not respond while isSilent is set.
 type silent struct {
 	store.Streams
 	isSilent atomic.Bool
@@ -73,7 +73,7 @@ func TestVerifyEndsInALongOutage(t *testing.T) {
 	})
 }
 
-// TestVerifyDoesNotWaitForTrim stops the store permanently during a trim.
+// TestVerifyDoesNotWaitForTrim makes the store permanently unwritable during a trim.
 func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *Journal, streams *silent) {
 		_, err := j.Attach(t.Context(), "crm", nil)
@@ -81,7 +81,7 @@ func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{{Source: "web", ID: "1", Body: []byte("{}")}}}))
 		streams.isSilent.Store(true)
 		time.Sleep(3 * time.Minute)
-		synctest.Wait() // the trim waits for a response
+		synctest.Wait() // wait until the trim waits for a response
 		j.Status.Down(errDisk)
 		began := time.Now()
 		_, err = j.Verify(t.Context())
@@ -95,8 +95,8 @@ func TestVerifyDoesNotWaitForTrim(t *testing.T) {
 	})
 }
 
-// TestFailedCallsAreListedDuringAnOutage starts a journal on a store that is not writable, so
-// the work of the previous process remains incomplete.
+// TestFailedCallsAreListedDuringAnOutage starts a journal on a store that is not writable. The
+// journal cannot complete the work of the previous process.
 func TestFailedCallsAreListedDuringAnOutage(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

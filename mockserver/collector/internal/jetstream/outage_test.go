@@ -19,10 +19,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestOutage delivers the calls of some users with and without an outage, and logs the
-// duration. ORDER_OUTAGE sets the number of users, the number of calls, the seconds of the
-// outage, the status of each response during the outage (0: connections fail), and the
-// percentage of requests that fail afterwards. It also adds a cluster.
+// TestOutage delivers the calls of some users with and without an outage, and logs the duration.
+// ORDER_OUTAGE sets the number of users, the number of calls, the seconds of the outage, the
+// status of each response during the outage (0 makes connections fail), and the percentage of
+// requests that fail afterwards. If it is set, the test also runs on a cluster.
 func TestOutage(t *testing.T) {
 	users, calls, seconds, status, bad := 20, 500, 1, http.StatusServiceUnavailable, 0
 	text := os.Getenv("ORDER_OUTAGE")
@@ -58,7 +58,7 @@ type outage struct {
 	delivery.AliasStore
 	calls     int
 	status    int
-	bad       int // percentage of requests that fail while up
+	bad       int // percentage of requests that fail after the outage
 	up        atomic.Bool
 	failed    atomic.Int64
 	delivered atomic.Int64
@@ -66,7 +66,7 @@ type outage struct {
 	first     chan struct{}  // closed when a call is delivered
 	most      chan struct{}  // closed when nine of ten calls are delivered
 	all       chan struct{}  // closed when all calls are delivered
-	late      atomic.Int64   // calls received before an earlier one of their user
+	late      atomic.Int64   // number of calls received before an earlier call of the same user
 }
 
 func (o *outage) Observe(event.Event) {}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A parked entry whose calls are no longer stored ends as failed.
+// TestMissingParkedCallsFail checks that a parked entry fails if its calls are no longer stored.
 func TestMissingParkedCallsFail(t *testing.T) {
 	ctx := Within(t)
 	j, err := Open(ctx, Options{Dir: t.TempDir()})

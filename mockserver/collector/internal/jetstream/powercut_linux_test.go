@@ -14,14 +14,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// Power cuts are simulated with ext4 on a loop device. Data that was written but not synced is
-// in the kernel's memory and not in the device's file. A copy of that file, taken while the
-// process is stopped, is the disk after the cut; mounting it replays the journal of ext4. The
-// kernel writes unsynced metadata after 5 seconds and data after 30 seconds. The mount option
-// commit and the short test prevent that, so the copy contains only synced data and writes
-// that the file system made with it.
+// Power cuts are simulated with ext4 on a loop device. Data that was written but not synced is in
+// the kernel's memory and not in the device's file. While the process is stopped, the test copies
+// that file. The copy represents the disk after the power cut, and mounting it replays the journal
+// of ext4. By default, the kernel would write unsynced metadata after 5 seconds and unsynced data
+// after 30 seconds. The mount option commit and the short test prevent this. The copy therefore
+// contains only synced data, and writes that the file system made together with synced data.
 
-// newDisk creates and mounts a disk image; it requires root.
+// newDisk creates and mounts a disk image. It requires root.
 func newDisk(t testing.TB) (image, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -62,7 +62,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		time.Sleep(d) // the time of the cut is random
+		time.Sleep(d) // until a random moment
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 		for deadline := time.Now().Add(patience); !isStopped(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -97,7 +97,7 @@ func isStopped(pid int) bool {
 	return len(stats) > 0
 }
 
-// TestPowerCutsLoseNothing cuts the power under load. The full length is JOURNAL_CUTS=10.
+// TestPowerCutsLoseNothing cuts the power under load. JOURNAL_CUTS=10 selects the full length.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	t.Parallel()
 	cuts := times("JOURNAL_CUTS", 1)
@@ -115,8 +115,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	t.Logf("%d calls accepted, %d power cuts, %d repeats", len(tally.accepted), cuts, tally.check(t))
 }
 
-// TestPowerCutsWithoutSync may lose calls, but the journal opens, the ledger is correct, and
-// the remaining calls are delivered.
+// TestPowerCutsWithoutSync checks power cuts with a sync interval. Calls may be lost, but the
+// journal must open, the ledger must be correct, and the remaining calls must be delivered.
 func TestPowerCutsWithoutSync(t *testing.T) {
 	t.Parallel()
 	image, dir := newDisk(t)

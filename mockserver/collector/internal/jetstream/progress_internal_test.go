@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// countedStreams counts measurements of streams.
+// countedStreams counts the measurements of streams.
 type countedStreams struct {
 	store.Streams
 	measured atomic.Int64
@@ -52,7 +52,8 @@ func TestIdleJournalIsNotMeasured(t *testing.T) {
 	})
 }
 
-// Each change causes a snapshot; without a change, nothing is measured.
+// TestSnapshotOnlyAfterChanges checks that each change causes a snapshot. Without changes, no
+// stream may be measured.
 func TestSnapshotOnlyAfterChanges(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestSnapshotOnlyAfterChanges(t *testing.T) {
 		assert.Equal(t, number+1, next, "change %d", i)
 	}
 	require.NoError(t, settings.Delete(within(t), "one"))
-	number = beside.local.snapshots.number // of the snapshot without counts
+	number = beside.local.snapshots.number // number of the snapshot without counts
 	measured, next := snapshot()
 	assert.Positive(t, measured)
 	assert.Equal(t, number+1, next, "the values are counted again")

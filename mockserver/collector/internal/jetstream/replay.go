@@ -19,10 +19,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Replay makes calls pending again for a destination. Each replay is stored as a message of
-// CALLS that contains the previous state of its calls; all later steps can be repeated. A
-// replay of failed calls fails if one of them is no longer listed. Filtered calls need not
-// be listed.
+// Replay makes calls pending again for a destination. Each replay is stored as a message of CALLS
+// that contains the previous state of its calls. All later steps can be repeated. A replay of
+// failed calls fails if one of them is no longer listed. Filtered calls need not be listed.
 func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
@@ -41,7 +40,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		return err
 	}
 	defer lock.unlock(ctx)
-	if j.local != nil { // otherwise this replay could become the only record that its calls had failed
+	if j.local != nil { // without a snapshot, this replay could become the only record that its calls had failed
 		if err := j.snapshot(ctx, true); err != nil {
 			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
 		}
@@ -64,12 +63,12 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	return nil
 }
 
-// errSuperseded reports that another replay was stored since prepareReplay. Replays run one at a
-// time, so it was sent earlier and arrived late.
+// errSuperseded reports that another replay was stored after prepareReplay. Only one replay runs
+// at a time, so the stored replay is an earlier request that arrived late.
 var errSuperseded = errors.New("another replay was stored in the meantime")
 
-// replayListed finds the listed calls and replays them. It returns the number of stored
-// calls, which are pending again even if a later step failed.
+// replayListed finds the listed calls and replays them. It returns the number of stored calls. These
+// calls are pending again even if a later step failed.
 func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.prepareReplay(ctx, destination, calls, from)
 	if err != nil {
@@ -92,13 +91,13 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 	return done, nil
 }
 
-// A replayState is the state before a replay. It is valid until another replay for the
-// destination is stored, which could contain the same calls.
+// A replayState is the state before a replay. It is valid until another replay for the destination
+// is stored, because that replay could contain the same calls.
 type replayState struct {
 	destination string
 	from        tracking.State
-	last        uint64                   // the last stored replay, or 0
-	listed      map[string][]failedPlace // listed calls in that state, by ID
+	last        uint64                   // sequence number of the last stored replay, or 0
+	listed      map[string][]failedPlace // listed calls in the state to replay, keyed by ID
 }
 
 // prepareReplay marks all stored replays and finds the listed calls.
@@ -122,8 +121,8 @@ func (j *Journal) prepareReplay(ctx context.Context, destination string, calls [
 	return l, nil
 }
 
-// replaySize returns the number of calls for the next message: at most one part, from one
-// source.
+// replaySize returns the number of calls for the next message. The calls must have the same
+// source, and fit in one part.
 func replaySize(calls []tracking.Call) int {
 	n, size := 0, 0
 	for n < len(calls) && n < record.PartCalls && calls[n].Source == calls[0].Source {
@@ -139,10 +138,11 @@ func replaySize(calls []tracking.Call) int {
 type storedReplay struct {
 	record.Accepted
 	at     time.Time
-	failed []record.FailedRef // the messages of FAILED with its calls
+	failed []record.FailedRef // references to the FAILED messages that contain the calls
 }
 
-// storeReplay stores one message of calls, unless another replay was stored since prepareReplay.
+// storeReplay stores one message of calls. It fails if another replay was stored after
+// prepareReplay.
 func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
@@ -175,8 +175,8 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: l.destination, From: l.from}, now, c.Failed}, nil
 }
 
-// settleReplay marks the replayed calls and schedules them. The recent file gets its entry
-// after the marks: if the message is damaged before, its calls are still listed as failed.
+// settleReplay marks the replayed calls and schedules them. It then adds the replay to the recent
+// file. If the replay's message is corrupted before that, its calls are still listed as failed.
 func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 	return j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 
-// markReplays marks all stored replays for a destination. The caller holds their lock.
+// markReplays marks all stored replays for a destination. The caller must hold their lock.
 func (j *Journal) markReplays(ctx context.Context, destination string) error {
 	return j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
 		if err := j.markReplayed(ctx, destination, m.Failed); err != nil {
@@ -232,7 +232,7 @@ func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
 	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
 }
 
-// findFailed finds the calls in the list of failed (or filtered) calls.
+// findFailed finds calls in the list of failed or filtered calls, as selected by as.
 func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]failedPlace, error) {
 	wanted := map[string]int{}
 	for i := range calls {
@@ -271,8 +271,8 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	return found, nil
 }
 
-// A replayLock serializes the replays for a destination; concurrent ones could replay the
-// same failed calls.
+// A replayLock serializes the replays for a destination, because concurrent replays could contain
+// the same failed calls.
 type replayLock struct {
 	*store.Lock
 	journal *Journal

@@ -58,8 +58,9 @@ func listedAs(t *testing.T, j *Journal, state tracking.State) (calls []tracking.
 	return calls
 }
 
-// A process may be killed after storing a replay and before applying it. A later replay of the
-// listed calls, in that process or the next, replays no call twice.
+// TestReplayCountsOnceAfterAKill kills a process after it has stored a replay and before it has
+// applied the replay. A later replay of the listed calls, in that process or the next, must not
+// replay any call twice.
 func TestReplayCountsOnceAfterAKill(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -91,12 +92,12 @@ func TestReplayCountsOnceAfterAKill(t *testing.T) {
 	}
 }
 
-// A replay of several sources is stored as several messages. If the second one fails, the first
-// one counts.
+// TestPartialReplayReportsItsProgress replays calls of several sources, which are stored as
+// several messages. If the second message fails, the replay of the first one is still counted.
 func TestPartialReplayReportsItsProgress(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	large := make([]byte, 9<<20) // larger than a message may be
+	large := make([]byte, 9<<20) // exceeds the maximum size of a message
 	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
 	calls := append(listedAsFailed(t, j)[:2], tracking.Call{Source: "app", ID: "large", Body: large})
 	err := j.Replay(within(t), "crm", calls, nil, tracking.StateDelivered)
@@ -106,7 +107,8 @@ func TestPartialReplayReportsItsProgress(t *testing.T) {
 	assert.ErrorContains(t, err, "with 1 calls remaining")
 }
 
-// A delayed replay is rejected if another replay of the same calls has been stored before it.
+// TestLateReplayIsRejected checks that a delayed replay is rejected if another replay of the same
+// calls was stored before it.
 func TestLateReplayIsRejected(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
@@ -125,7 +127,7 @@ func TestLateReplayIsRejected(t *testing.T) {
 	assert.EqualValues(t, 1, proofs[0].Ledger.Failed)
 }
 
-// A mark may arrive after the next replay has marked more calls.
+// TestLateMarkIsRejected checks a mark that arrives after the next replay has marked more calls.
 func TestLateMarkIsRejected(t *testing.T) {
 	j := failedCalls(t, t.TempDir(), 3)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })

@@ -39,13 +39,13 @@ func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error
 	return e, nil
 }
 
-// restore loads the newest account and checks that the streams are complete.
+// restore loads the newest account and checks that no messages are missing in the streams.
 func (j *Journal) restore(ctx context.Context) error {
 	if j.options.AcceptLoss {
 		j.findUnreadable(ctx)
 	}
-	// On a cluster other processes continue to write. Checkpoints are read before the
-	// streams are measured, and the base afterwards.
+	// Read the checkpoints before the streams are measured, and the base afterwards, because the
+	// other processes of a cluster continue to write.
 	checkpoints, err := j.loadCheckpoints(ctx)
 	if err != nil {
 		return err
@@ -73,13 +73,13 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
-	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // after OUTCOMES, so that it includes all their calls
+	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // measured after OUTCOMES, so that it includes all calls with outcomes
 		return s, err
 	}
 	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.Calls > s.base.Calls {
+	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.IsAfter(s.base) {
 		s.missing = append(s.missing, "STATE has lost the account of removed messages")
 		if s.base == nil {
 			s.base = ledger.New()
@@ -117,15 +117,15 @@ func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger 
 	return newest
 }
 
-// findBeyond finds the last message of CALLS that any record refers to; CALLS may have lost
-// it.
+// findBeyond finds the last message of CALLS that any record refers to. CALLS itself may have lost
+// this message.
 func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	s.beyond = s.newest.Calls
 	for _, m := range j.previous.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
 	if j.Shared {
-		return nil // other processes write: catchUp checks it instead
+		return nil // other processes write, so catchUp checks this instead
 	}
 	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
@@ -136,7 +136,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	return t.Scan(ctx)
 }
 
-// findUnreadable reads all messages: the server then reports unreadable ones as deleted.
+// findUnreadable reads all messages. After that, the server reports unreadable messages as deleted.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
 		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
@@ -147,8 +147,8 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 	}
 }
 
-// mayBeTorn reports whether the last messages may be missing without damage: they were not
-// synced, and the process did not close the journal.
+// mayBeTorn reports whether the last messages may be missing without damage. This is the case if
+// they were not synced and the process did not close the journal.
 func (j *Journal) mayBeTorn() bool {
 	return j.local != nil && j.options.SyncInterval > 0 && !j.previous.clean
 }
@@ -160,7 +160,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		calls, err := j.Measure(ctx, record.StreamCalls) // after OUTCOMES, so that it includes all their calls
+		calls, err := j.Measure(ctx, record.StreamCalls) // measured after OUTCOMES, so that it includes all calls with outcomes
 		if err != nil {
 			return err
 		}
@@ -212,8 +212,8 @@ func every(d time.Duration, f func()) (stop func()) {
 	return func() { close(done); work.Wait() }
 }
 
-// callsReach reports whether CALLS contains a message now: another collector may have stored
-// it since the last check.
+// callsReach reports whether CALLS contains a message with a sequence number now. Another
+// collector may have stored it since the last check.
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (reached bool, err error) {
 	err = awaitLeader(ctx, func() (incomplete bool, err error) {
 		calls, err := j.Measure(ctx, record.StreamCalls)
@@ -223,13 +223,13 @@ func (j *Journal) callsReach(ctx context.Context, seq uint64) (reached bool, err
 	return reached, err
 }
 
-// A new leader of a stream may need some time until it reports all its messages.
+// A new leader of a stream may take some time to report all messages of the stream.
 const (
 	leaderTries = 20
 	leaderPause = 250 * time.Millisecond
 )
 
-// awaitLeader calls check until it finds the streams complete, at most leaderTries times.
+// awaitLeader calls check until the streams are complete, but at most leaderTries times.
 func awaitLeader(ctx context.Context, check func() (incomplete bool, err error)) error {
 	for try := 1; ; try++ {
 		incomplete, err := check()

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// The server delivers a retry by earliness before its time; the process waits for the
-// rest. The server checks its schedules at most four times a second.
+// earliness is how long before its time the server delivers a retry. The process then waits for
+// the exact time, because the server checks its schedules at most four times a second.
 const earliness = 600 * time.Millisecond
 
 func nextAttempt(o *record.Outcome) *record.Retry {
 	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
 }
 
-// schedule publishes a retry. Until shortly before its time the server keeps it as a
-// schedule. Each part of a CALLS message has at most one retry; the next attempt replaces
-// it. If the clock has stepped back, schedule also replaces the schedule of the same attempt.
+// schedule publishes a retry, which the server keeps until shortly before its time. Each part of a
+// CALLS message has at most one retry. The retry of a later attempt replaces it. If the clock has
+// stepped back, schedule can also replace the retry of the same attempt.
 func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
 	j.ledger.With(destination, func(b *ledger.Account) {
@@ -33,13 +33,13 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *record.R
 		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})
 	if !waits {
-		return nil // the attempt has ended, or the destination was detached
+		return nil // the attempt is finished, or the destination was detached
 	}
 	_, err := j.Publish(ctx, j.retryMessage(destination, it, time.Now()))
 	return err
 }
 
-// retryMessage encodes a retry, with a schedule if it is due later.
+// retryMessage encodes a retry. The message has a schedule if the retry is in the future.
 func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
 	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
 	due := j.Names.Subject("due", t, number)
@@ -60,7 +60,7 @@ type waitingRetry struct {
 	retry       ledger.Waiting
 }
 
-// waitingRetries returns the destinations' retries that match.
+// waitingRetries returns the retries of the destinations for which match returns true.
 func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, ledger.Waiting) bool) (all []waitingRetry) {
 	for _, name := range destinations {
 		j.ledger.With(name, func(b *ledger.Account) {
@@ -74,7 +74,7 @@ func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, l
 	return all
 }
 
-// restoreRetries publishes the destinations' retries that are missing in RETRY.
+// restoreRetries publishes the retries of the destinations that are missing in RETRY.
 func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
 	missing, err := j.restoreMissing(ctx, j.waitingRetries(destinations, func(_ record.Ref, r ledger.Waiting) bool {
 		return !record.IsParked(r.Due)
@@ -101,8 +101,8 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
-// rescheduleAhead makes retries due now if the clock has stepped back since they were
-// scheduled. The server would otherwise delay them by the size of the step.
+// rescheduleAhead makes retries due now if the clock has stepped back after they were scheduled.
+// Otherwise the server would delay the retries by the size of the step.
 func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	now := time.Now()
 	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
@@ -116,7 +116,7 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	}
 	for _, w := range ahead {
 		j.ledger.With(w.destination, func(b *ledger.Account) {
-			if b.Retries[w.ref] == w.retry { // otherwise its attempt has ended
+			if b.Retries[w.ref] == w.retry { // otherwise the attempt is finished
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
 			}
@@ -126,8 +126,8 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	return nil
 }
 
-// restoreEach publishes retries in the order of their outcomes, so that each message of
-// OUTCOMES is read only once.
+// restoreEach publishes retries in the order of their outcomes, and therefore reads each message
+// of OUTCOMES only once.
 func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	slices.SortFunc(all, func(x, y waitingRetry) int {
 		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
@@ -141,7 +141,7 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 	return nil
 }
 
-// repairRetries publishes late retries that are missing in RETRY, which should not happen.
+// repairRetries publishes late retries that are missing in RETRY. Normally, none are missing.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
@@ -169,7 +169,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	return nil
 }
 
-// restoreIfMissing publishes a retry that is missing in RETRY and reports whether it did.
+// restoreIfMissing publishes a retry if it is missing in RETRY, and reports whether it was missing.
 func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
 	stored, err := j.HasRetry(ctx, w.destination, w.ref)
 	if err != nil || stored {
@@ -178,8 +178,8 @@ func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, e
 	return true, j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 }
 
-// Unpark publishes a destination's parked retries, due now, except those that another
-// process has already published.
+// Unpark publishes the parked retries of a destination, which are due now. It omits retries that
+// another process has already published.
 func (j *Journal) Unpark(ctx context.Context, destination string) error {
 	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
 		return record.IsParked(r.Due)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// TestIndexIsRebuilt checks that the server's index is removed with unsynced blocks: after a
-// failed write the index may not match them.
+// TestIndexIsRebuilt checks that the server's index is removed together with unsynced blocks. After
+// a failed write, the index may not match the blocks.
 func TestIndexIsRebuilt(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Open(within(t), Options{Dir: dir})

@@ -36,7 +36,7 @@ func flipInPlace(t *testing.T, path string, at int64) {
 	require.NoError(t, f.Sync())
 }
 
-// scrubbed returns the damage found by one round.
+// scrubbed returns the damage that one round of the scrubber finds.
 func scrubbed(t *testing.T, j *jetstream.Journal) []string {
 	t.Helper()
 	require.NoError(t, j.Scrub(within(t)))
@@ -59,7 +59,7 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 			err := j.Append(within(t), event.Batch{
 				Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 10),
 			})
-			full := errors.Is(err, journal.ErrFull) // deliveries may be slower
+			full := errors.Is(err, journal.ErrFull) // deliveries can be slower than appending
 			assert.True(t, err == nil || full, err)
 			if full || i%50 == 49 {
 				assert.NoError(t, j.Trim(within(t)))
@@ -85,7 +85,7 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 func TestScrubFindsDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := open(t, jetstream.Options{Dir: dir, MaxBytes: 64 << 10}) // small, so that messages are removed
+	j := open(t, jetstream.Options{Dir: dir, MaxBytes: 64 << 10}) // a small limit, so that messages are removed
 	stop := keepBusy(t, j)
 	for range 5 {
 		assert.Empty(t, scrubbed(t, j))
@@ -100,7 +100,8 @@ func TestScrubFindsDamage(t *testing.T) {
 	}
 }
 
-// It belongs to the long form because a server responds from memory for a while.
+// TestScrubFindsDamagedReplica belongs to the long tests, because a server responds from memory
+// for a while.
 func TestScrubFindsDamagedReplica(t *testing.T) {
 	if os.Getenv("JOURNAL_CLUSTER_KILLS") == "" {
 		t.Skip("takes 90 seconds: set JOURNAL_CLUSTER_KILLS")

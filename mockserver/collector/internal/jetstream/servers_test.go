@@ -36,7 +36,7 @@ func TestLazilySyncingServersAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*server.Options)
 		accept   bool
-		interval string // "" if accepted
+		interval string // empty if the setting is accepted
 		sync     string
 	}{
 		"by default":    {func(*server.Options) {}, false, "2m0s", ""},
@@ -82,12 +82,13 @@ func TestServersWithUnknownSyncAreRejected(t *testing.T) {
 	assert.ErrorContains(t, err, "Set nats.monitor to")
 	assert.ErrorContains(t, err, "nats.acceptLazySync: true")
 
-	// A monitoring address that does not respond may belong to a stopped server.
+	// A monitoring address that does not respond is accepted, because its server may be stopped.
 	options.Monitor = "http://127.0.0.1:1"
 	open(t, jetstream.Options{NATS: &options})
 }
 
-// The system account may have access to the servers' settings.
+// TestServersAreQueriedThroughTheSystemAccount checks a cluster that only gives the system account
+// access to the settings of its servers.
 func TestServersAreQueriedThroughTheSystemAccount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "server.conf")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `
@@ -142,8 +143,8 @@ func greet(c net.Conn, version string) {
 	}
 }
 
-// Replicas that are offline, or on a server without JetStream, are reported until they are
-// current again.
+// TestMissingReplicasAreReported checks that replicas that are offline, or on a server without
+// JetStream, are reported until they are current again.
 func TestMissingReplicasAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow: three servers")

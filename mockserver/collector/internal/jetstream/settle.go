@@ -21,10 +21,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Settle applies a stored outcome: it schedules the next attempt and stores the failed
-// calls. It is idempotent.
+// Settle applies a stored outcome: it schedules the next attempt and stores the failed calls. It
+// is idempotent.
 //
-// failed are the calls that failed permanently, traces their traces.
+// failed contains the calls that failed permanently, and traces contains their traces.
 func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
@@ -40,14 +40,14 @@ func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces trace
 	return nil
 }
 
-// isCurrent reports whether the destination is still attached as in the outcome.
+// isCurrent reports whether the attachment of the destination is the same as in the outcome.
 func (j *Journal) isCurrent(o *record.Outcome) bool {
 	same := false
 	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
 
-// SettleFor applies outcomes of redelivered messages of CALLS: another process may have
-// stored these outcomes just before it died.
+// SettleFor applies the outcomes of redelivered messages of CALLS. Another process may have been
+// killed just after it had stored these outcomes.
 func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
 	since := unsettledBefore(time.Now())
 	came := map[uint64]bool{}
@@ -70,7 +70,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	return nil
 }
 
-// SettleSince applies outcomes that another process stored since shortly before a time, and
+// SettleSince applies the outcomes that other processes stored since shortly before a time, and
 // restores all missing retries.
 func (j *Journal) SettleSince(ctx context.Context, destination string, since time.Time) error {
 	err := j.settleOutcomes(ctx, unsettledBefore(since), func(o *record.Outcome) bool { return o.Destination == destination })
@@ -80,7 +80,7 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest applies outcomes that other processes stored just now and may not have
+// settleLatest applies outcomes that other processes have stored recently and may not have
 // applied yet.
 func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
@@ -90,8 +90,8 @@ func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishTimeout), func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
-// unsettledBefore returns a time before t. All outcomes stored earlier are applied: by their
-// process, or by the process that received their message again.
+// unsettledBefore returns a time before t. All outcomes stored before this time are applied, either
+// by their process or by the process that received their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
@@ -110,8 +110,8 @@ func (j *Journal) settlePredecessors() {
 	}
 }
 
-// retryUntilDone repeats try until it succeeds (true) or the journal is closed (false). It calls
-// failed after each failure. During an outage it waits for the store.
+// retryUntilDone repeats try until it succeeds or the journal is closed, and reports whether it
+// succeeded. It calls failed after each failure. During an outage, it waits for the store.
 func (j *Journal) retryUntilDone(try func(context.Context) error, failed func()) bool {
 	for wait := settlePause; ; {
 		err := try(j.Ctx)
@@ -150,8 +150,8 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns a time such that all earlier outcomes are applied. It remains stored
-// until later ones are applied as well, also by this process or its successor.
+// unsettledSince returns a time. All outcomes stored before this time are applied. The time
+// remains stored until later outcomes are also applied, by this process or by the next one.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
 	case err == nil:
@@ -175,8 +175,8 @@ func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 
 func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unsettled") }
 
-// settleRetries restores retries that are missing in RETRY (it is not synced with each
-// message) and makes retries due that wait for a clock that stepped back.
+// settleRetries restores retries that are missing in RETRY, because RETRY is not synced with each
+// message. It also makes retries due that are delayed because the clock stepped back.
 func (j *Journal) settleRetries(ctx context.Context) error {
 	if err := j.restoreRetries(ctx, j.ledger.Destinations()...); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 	return j.rescheduleAhead(ctx)
 }
 
-// settleOutcomes stores the failed calls of matching outcomes that are not stored yet.
+// settleOutcomes stores the failed calls of matching outcomes if they are not stored yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
 	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
 		_, outcomes, err := record.DecodeOutcomes(m.Data())
@@ -200,7 +200,7 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 			if len(o.Failed) == 0 || !match(o) {
 				continue
 			}
-			o.Decided = stored.Timestamp // outcomes without retries have no time
+			o.Decided = stored.Timestamp // only outcomes with retries contain a time
 			if err := j.restoreFailed(ctx, o); err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	}
 	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
 	if store.IsMissing(err) {
-		return nil // the calls failed because the message is missing
+		return nil // the calls have failed because the message is missing
 	}
 	if err != nil {
 		return err
@@ -244,9 +244,9 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	return j.storeFailed(ctx, o, failed, traces)
 }
 
-// dropUnfailed removes calls from FAILED that the ledger does not count as failed: their
-// outcome was lost, so they are still pending. Without other damage only recent outcomes
-// can be lost.
+// dropUnfailed removes calls from FAILED that the ledger does not count as failed. Such calls are
+// still pending, because their outcome was lost. Without other damage, only recent outcomes can be
+// lost.
 func (j *Journal) dropUnfailed(ctx context.Context) error {
 	failed, err := j.Measure(ctx, record.StreamFailed)
 	if err != nil || failed.Msgs == 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// An outcome may be applied late, when another destination with the same name is attached.
+// TestLateOutcomeOfDetachedDestinationIsIgnored applies an outcome after another destination with
+// the same name was attached.
 func TestLateOutcomeOfDetachedDestinationIsIgnored(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A killed process may leave failed calls that are not listed yet. The next process lists and
-// replays them from the beginning.
+// TestFailedCallsAreListedRightAfterAKill kills a process before it has listed its failed calls.
+// The next process must immediately list and replay them.
 func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir})
@@ -47,8 +47,8 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	wantSums(t, verified(t, j, "crm"), "200 = 200 + 0 + 0 + 0")
 }
 
-// A process may be killed after storing an outcome and before listing its failed calls. They are
-// listed before their message is removed.
+// TestTrimListsRecentlyFailedCalls kills a process after it has stored an outcome and before it
+// has listed the failed calls. The calls must be listed before their message is removed.
 func TestTrimListsRecentlyFailedCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
@@ -58,7 +58,7 @@ func TestTrimListsRecentlyFailedCalls(t *testing.T) {
 	require.NoError(t, err)
 	failed := tracking.Outcome{State: tracking.StateFailed, Reason: "because"}
 	require.NoError(t, j.FinishUnsettled(l, journal.Result{Outcomes: []tracking.Outcome{failed, failed}}))
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 	require.NoError(t, j.Trim(within(t)))
 	stats, err := j.Stats(within(t))
 	require.NoError(t, err)

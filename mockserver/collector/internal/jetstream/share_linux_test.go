@@ -46,9 +46,9 @@ func TestWorkIsSharedAfterLeaderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow: three servers")
 	}
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	c := startCluster(t)
-	shares := make(chan int, 1000) // collectors that received messages
+	shares := make(chan int, 1000) // receives the number of a collector for each received message
 	for i := range 3 {
 		j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})
 		r := attach(t, j, "crm")
@@ -122,7 +122,7 @@ func TestExpiredRequestsAreRepeated(t *testing.T) {
 		gone.Header.Set("Status", "409")
 		gone.Header.Set("Description", "Leadership Change")
 		require.NoError(t, nc.PublishMsg(gone))
-		_, err = r.NextMsg(8 * time.Second) // after 10 s the server reports its expiry
+		_, err = r.NextMsg(8 * time.Second) // the server reports an expiry after 10 s
 		require.NoError(t, err, "second request")
 	}
 }

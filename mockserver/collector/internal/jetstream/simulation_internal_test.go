@@ -27,9 +27,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A simulation is a journal on a server in memory, and a model of the expected state of each
-// call. The seed determines the order and delay of the server's responses. A simulation runs in
-// a synctest bubble, so a seed always gives the same run.
+// A simulation is a journal on a server in memory, and a model of the expected state of each call.
+// The seed determines the order and delay of the server's responses. A simulation runs in a
+// synctest bubble, so each seed always gives the same run.
 //
 // Even seeds simulate a cluster, which drops and repeats requests and loses responses. Odd seeds
 // simulate an embedded server, which loses some unacknowledged requests in a crash.
@@ -39,21 +39,21 @@ type simulation struct {
 	random  *rand.Rand
 	server  *fakenats.Server
 	journal *Journal
-	conns   []*nats.Conn                    // its connections
-	stalled map[*fakenats.Request]time.Time // delayed requests, and until when
-	shared  bool                            // a cluster
-	full    bool                            // the server stores nothing
-	calm    atomic.Bool                     // no failures, and all calls are delivered
-	trace   []string                        // decisions
-	calls   int                             // number of calls, for their names
+	conns   []*nats.Conn                    // connections of the journal
+	stalled map[*fakenats.Request]time.Time // delayed requests, with the end of their delay
+	shared  bool                            // whether the server is a cluster
+	full    bool                            // whether the server rejects data
+	calm    atomic.Bool                     // whether there are no failures and all calls are delivered
+	trace   []string                        // decisions so far
+	calls   int                             // number of calls, used for their IDs
 
 	mu     sync.Mutex // guards the fields below
 	model  *model
-	ending *Journal // a journal that is being closed or killed; its failed operations may have succeeded
+	ending *Journal // journal that is being closed or killed; its failed operations may have succeeded
 }
 
-// TestSimulation crashes a journal between any two steps: with the seeds 1 to SEEDS (200), with
-// SEED only, or with SEED to SEEDS.
+// TestSimulation crashes a journal between two steps. It runs the seeds 1 to SEEDS (default 200),
+// only the seed SEED, or the seeds SEED to SEEDS.
 func TestSimulation(t *testing.T) {
 	defer cleanTimers()
 	first, last := uint64(1), uint64(200)
@@ -68,8 +68,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationRepeats runs the same seed until two runs are equal. The second one is, unless a
-// busy machine makes the runtime preempt a goroutine.
+// TestSimulationRepeats checks that a seed always gives the same run. It runs the seed until two
+// runs are equal, because on a busy machine the runtime may preempt a goroutine.
 func TestSimulationRepeats(t *testing.T) {
 	defer cleanTimers()
 	for seed := range uint64(5) {
@@ -98,13 +98,14 @@ func simulate(t *testing.T, seed uint64) (trace []string) {
 	return trace
 }
 
-// cleanTimers empties the NATS client's timer pool: timers cannot move between bubbles.
+// cleanTimers empties the timer pool of the NATS client, because timers cannot move between
+// bubbles.
 func cleanTimers() {
 	runtime.GC()
 	runtime.GC()
 }
 
-// shutdown ends all goroutines of the bubble.
+// shutdown stops all goroutines of the bubble.
 func (s *simulation) shutdown() {
 	_ = s.server.Stop()
 	if s.journal != nil {
@@ -224,7 +225,7 @@ func (s *simulation) start(what string, f func(*Journal)) {
 	j.Work.Go(func() { f(j) })
 }
 
-// open opens the journal, again if a request was too late.
+// open opens the journal. It tries again if a request was too late.
 func (s *simulation) open() {
 	_ = s.server.Start()
 	s.refuse(false)
@@ -243,7 +244,7 @@ func (s *simulation) open() {
 	s.attach("mail", "web")
 }
 
-// disconnect discards the requests in transit.
+// disconnect discards the requests that are in transit.
 func (s *simulation) disconnect() {
 	for _, nc := range s.conns {
 		nc.Close()
@@ -283,7 +284,7 @@ func (s *simulation) connect(writer uint64) error {
 	return nil
 }
 
-// attach attaches a destination and works on its calls.
+// attach attaches a destination and delivers its calls.
 func (s *simulation) attach(destination string, sources ...string) {
 	j := s.journal
 	s.during("attach "+destination, func() {
@@ -300,8 +301,8 @@ func (s *simulation) attach(destination string, sources ...string) {
 	})
 }
 
-// crash ends the process and the embedded server between two steps. Some pending requests are
-// processed, and some of those are lost.
+// crash stops the process and the embedded server between two steps. Before that, the server
+// processes some of the pending requests, and loses some of these.
 func (s *simulation) crash() {
 	s.decide("crash")
 	s.end()
@@ -313,7 +314,7 @@ func (s *simulation) crash() {
 	}
 	s.server.Crash(func(_ string, n int) int {
 		if s.shared {
-			return n // a cluster continues
+			return n // a cluster keeps running
 		}
 		return s.random.IntN(n + 1)
 	})
@@ -323,7 +324,7 @@ func (s *simulation) crash() {
 	s.open()
 }
 
-// end records that the journal ends.
+// end records that the journal is being closed or killed.
 func (s *simulation) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -344,7 +345,7 @@ func (s *simulation) append() {
 	source := []string{"web", "ios"}[s.random.IntN(2)]
 	calls := make([]tracking.Call, 1+s.random.IntN(8))
 	if s.random.IntN(8) == 0 {
-		calls = make([]tracking.Call, 100+s.random.IntN(100)) // several parts
+		calls = make([]tracking.Call, 100+s.random.IntN(100)) // the calls need several parts
 	}
 	for i := range calls {
 		s.calls++
@@ -400,7 +401,7 @@ func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 	}
 }
 
-// chance returns a number that depends only on the seed and its purpose.
+// chance returns a random number that depends only on the seed and the string.
 func (s *simulation) chance(of string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, s.seed, of)

@@ -13,22 +13,22 @@ import (
 
 // A model is the possible and required state of each call at each destination.
 type model struct {
-	stored map[string]bool             // stored calls; false: certainly not stored
-	source map[string]string           // including calls with an unknown result
-	fates  map[string]map[string]*fate // by destination and call
+	stored map[string]bool             // whether a call is stored; false means certainly not stored
+	source map[string]string           // sources of all calls, including calls with an unknown result
+	fates  map[string]map[string]*fate // keyed by destination and call
 }
 
 // A fate is the state of a call at a destination.
 type fate struct {
-	leased   bool           // now, in this process
-	message  string         // the message with the call
-	attempt  int            // the last attempt with a stored result
-	state    tracking.State // the result of that attempt
+	leased   bool           // whether this process has leased the call
+	message  string         // message that contains the call
+	attempt  int            // last attempt with a stored result
+	state    tracking.State // result of that attempt
 	due      time.Time      // time of the next attempt
-	doubt    *fate          // a possible result: its storage is not confirmed
-	replays  int            // requested replays: the maximum of repeated leases
-	replayed int            // confirmed replays: the minimum of repeated leases
-	anew     int            // repeated leases
+	doubt    *fate          // possible result that is not confirmed to be stored
+	replays  int            // number of requested replays, the maximum of anew
+	replayed int            // number of confirmed replays, the minimum of anew
+	anew     int            // number of leases after a final result
 }
 
 func newModel() *model {
@@ -61,11 +61,11 @@ func (m *model) crashed() {
 	}
 }
 
-// leased records a lease and returns a reason if it is wrong.
+// leased records a lease. If the lease is wrong, it returns the problem.
 func (s *simulation) leased(destination string, entry journal.Entry) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	message := path.Dir(entry.ID) // the rest is the attempt
+	message := path.Dir(entry.ID) // the ID without the attempt
 	for i := range entry.Calls {
 		id := entry.Calls[i].ID
 		f := s.model.at(destination, id)
@@ -105,8 +105,8 @@ func (s *simulation) returned(destination string, entry journal.Entry) {
 	}
 }
 
-// finishing records the result of an entry. The calls may be leased again before the result is
-// confirmed.
+// finishing records the result of an entry. Until the result is confirmed, the calls may be leased
+// again.
 func (s *simulation) finishing(destination string, entry journal.Entry, result journal.Result) (ends []*fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *fate) end() {
 	f.attempt, f.state, f.due, f.doubt = f.doubt.attempt, f.doubt.state, f.doubt.due, nil
 }
 
-// check compares a ledger and the list of failed calls with the model. No calls are pending.
+// check compares a ledger and the list of failed calls with the model. No calls may be pending.
 func (m *model) check(l tracking.Ledger, listed map[string]bool) (problem string) {
 	n := map[tracking.State]int64{}
 	for _, id := range slices.Sorted(maps.Keys(m.source)) {

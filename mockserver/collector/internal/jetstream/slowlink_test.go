@@ -27,7 +27,7 @@ func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 		defer func() { _, _ = to.Close(), from.Close() }()
 		for buffer := make([]byte, 16<<10); ; {
 			n, err := from.Read(buffer)
-			time.Sleep(time.Duration(n) * time.Second / time.Duration(bytesPerSecond)) // the link's delay
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(bytesPerSecond)) // simulates the bandwidth
 			if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
 				return
 			}
@@ -52,8 +52,8 @@ func slowLink(t *testing.T, server string, bytesPerSecond int) (url string) {
 	return "nats://" + l.Addr().String()
 }
 
-// A server closes a connection with more than max_pending bytes in its queue. Large state is
-// therefore read in small batches.
+// TestLargeStateLoadsOverASlowLink checks that large state is read in small batches. A server
+// closes a connection that has more than max_pending bytes in its queue.
 func TestLargeStateLoadsOverASlowLink(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow: reads 16 MiB over a slow link")
@@ -69,7 +69,7 @@ func TestLargeStateLoadsOverASlowLink(t *testing.T) {
 	js, err := natsjetstream.New(nc)
 	require.NoError(t, err)
 	const messages = 64
-	for i := range messages { // checkpoints of other collectors that died while storing them
+	for i := range messages { // checkpoints of other collectors that were killed while storing them
 		m := nats.NewMsg(fmt.Sprintf("analytics.s.account.%d.0.0", i))
 		m.Header.Set("Checkpoint", "id")
 		m.Header.Set("Pieces", "2")

@@ -22,9 +22,9 @@ import (
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
-	// A changed account is stored every second. snapshotShare limits encoding to 1/20 of
-	// the time; the time of the disk is not counted, so a slow disk does not make snapshots
-	// rarer. snapshotRest is the shortest pause between two snapshots.
+	// A changed account is stored every second. snapshotShare limits the time for encoding to
+	// 1/20 of the total time. The time for writing is not included, so a slow disk does not make
+	// snapshots less frequent. snapshotRest is the shortest pause between two snapshots.
 	snapshotShare = 20
 	snapshotRest  = 500 * time.Millisecond
 )
@@ -33,8 +33,8 @@ func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
 }
 
-// snapshot stores the account if it has changed and the last snapshot is old enough, or now
-// is set. It fails if the process no longer holds the directory's lock.
+// snapshot stores the account if it has changed and the last snapshot is old enough, or if now is
+// true. It fails if the process no longer holds the directory's lock.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
 	if err := j.local.lock.Check(); err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -58,8 +58,8 @@ func (j *Journal) progress() progress {
 	return progress{calls, outcomes, j.Changes.Load()}
 }
 
-// storeSnapshot stores the account; the caller holds the lock. count is false while values
-// are being deleted: the snapshot then contains no number of values.
+// storeSnapshot stores the account. The caller must hold the lock. count is false while values are
+// being deleted. The snapshot then does not contain the numbers of values.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	s := &j.local.snapshots
 	s.stored = nil
@@ -97,7 +97,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	return nil
 }
 
-// withoutCounts stores a snapshot without numbers of values, before values are deleted, and
+// withoutCounts stores a snapshot without the numbers of values. Call it before deleting values. It
 // blocks further snapshots until counted is called.
 func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error) {
 	if j.local == nil {
@@ -111,7 +111,7 @@ func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error)
 	return j.local.snapshots.mu.Unlock, nil
 }
 
-// measureStreams returns the last messages of the streams that the ledger does not follow.
+// measureStreams returns the last messages of the streams that the ledger does not read.
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
 	for _, config := range j.streams() {
@@ -143,7 +143,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
 		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
-			continue // removed, or synced by the server
+			continue // the block was removed or synced by the server
 		}
 		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("journal: syncing %s: %w", block, err)
@@ -152,7 +152,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 	return nil
 }
 
-// loadSnapshot returns the newest intact snapshot, or nil.
+// loadSnapshot returns the newest valid snapshot, or nil.
 func (j *Journal) loadSnapshot() *snapshot {
 	var newest *snapshot
 	for i := range uint64(snapshotSlots) {
@@ -200,7 +200,7 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	return s, err
 }
 
-// applyNoted applies noted bucket values to the marks and returns the noted calls.
+// applyNoted applies recorded bucket values to the snapshot, and returns the recorded calls.
 func (s *snapshot) applyNoted(noted []record.Accepted) (accepted []record.Accepted) {
 	return slices.DeleteFunc(noted, func(a record.Accepted) bool {
 		if a.Calls == 0 && s != nil {
@@ -228,13 +228,13 @@ func (j *Journal) removeSnapshots() error {
 	return nil
 }
 
-// missingFrom describes data of a snapshot that is missing in the streams.
+// missingFrom describes the data of a snapshot that is missing in the streams.
 func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
 		info, err := j.JS.Info(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue // a stream of a journal with another name
+			continue // the stream belongs to a journal with another name
 		}
 		if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
@@ -251,8 +251,8 @@ func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error
 	return all, nil
 }
 
-// snapshotNow stores a snapshot after a control message or a replay, so that its effect is
-// stored twice.
+// snapshotNow stores a snapshot after a control message or a replay, so that the effect of the
+// message is stored twice.
 func (j *Journal) snapshotNow(ctx context.Context) {
 	if j.local == nil {
 		return // a cluster has replicas

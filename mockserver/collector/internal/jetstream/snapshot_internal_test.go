@@ -27,8 +27,8 @@ func (s *slowStreams) Info(ctx context.Context, name string) (*jetstream.StreamI
 	return s.Streams.Info(ctx, name)
 }
 
-// With a sync interval, a start accepts damage of data stored since the newest snapshot. So a
-// slow snapshot must not delay the next one.
+// TestSnapshotIntervalIgnoresWaiting checks that a slow snapshot does not delay the next one. With a
+// sync interval, a start accepts damage of the data stored since the newest snapshot.
 func TestSnapshotIntervalIgnoresWaiting(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: t.TempDir(), SyncInterval: time.Second})
 	require.NoError(t, err)

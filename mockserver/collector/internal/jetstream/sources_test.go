@@ -13,8 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A destination is connected to one more source under load; every accepted call must be
-// delivered.
+// TestCallsAreDeliveredWhileASourceIsConnected connects a destination to another source under
+// load. Every accepted call must be delivered.
 func TestCallsAreDeliveredWhileASourceIsConnected(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	for round := range 5 {
@@ -26,7 +26,7 @@ func TestCallsAreDeliveredWhileASourceIsConnected(t *testing.T) {
 			for n := 0; ; n++ {
 				l, err := before.Next(t.Context(), journal.Want{})
 				if err != nil {
-					return // it is attached again
+					return // the destination is attached again
 				}
 				if err := l.Finish(within(t), all(l.Entry(), tracking.StateDelivered)); err != nil {
 					t.Error(err)
@@ -61,7 +61,7 @@ func TestCallsAreDeliveredWhileASourceIsConnected(t *testing.T) {
 	}
 }
 
-// all returns the result of an entry whose calls all have one state.
+// all returns a result in which all calls of an entry have the same state.
 func all(e journal.Entry, state tracking.State) journal.Result {
 	r := journal.Result{Outcomes: make([]tracking.Outcome, len(e.Calls))}
 	for i := range r.Outcomes {

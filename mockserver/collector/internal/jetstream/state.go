@@ -29,8 +29,8 @@ type Journal struct {
 	attempts *store.AttemptLog
 	scrubber *audit.Scrubber
 
-	local    *local      // nil without a data directory
-	conns    connections // zero for a journal of openOn
+	local    *local      // nil if there is no data directory
+	conns    connections // zero if openOn opened the journal
 	previous previousRun
 	incoming incoming
 	seen     seen
@@ -58,8 +58,8 @@ func (j *Journal) recordStored(seq uint64) {
 	}
 }
 
-// awaitSettled waits until the lists of failed calls are complete. Before that, failed calls
-// may be missing and replayed calls may still be listed.
+// awaitSettled waits until the lists of failed calls are complete. Before that, failed calls may
+// be missing, and replayed calls may still be listed.
 func (j *Journal) awaitSettled(ctx context.Context) error {
 	return j.awaitRecovery(ctx, j.previous.settled)
 }
@@ -90,22 +90,22 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 // unsettled is the longest time between storing an outcome and applying it.
 const unsettled = time.Minute
 
-// A previousRun is the state that a previous process left behind.
+// A previousRun is the state that the previous process left behind.
 type previousRun struct {
-	clean    bool              // the journal was closed
+	clean    bool              // whether the journal was closed
 	snapshot *snapshot         // may be nil
-	accepted []record.Accepted // since that snapshot, in order
-	causes   []string          // accepted damage
+	accepted []record.Accepted // messages accepted since the snapshot, in order
+	causes   []string          // causes of accepted damage
 	settled  chan struct{}     // closed when the lists of failed calls are complete
 	tried    chan struct{}     // closed when recovery is complete or has failed once
 }
 
-// A snapshot is a file in the data directory with the account, the base, and the last
-// message of each other stream. If streams are damaged, it shows the missing data; if the
-// snapshot is damaged, it can be restored from the streams. All data that it refers to was
-// synced before.
+// A snapshot is a file in the data directory that contains the account, the base, and the last
+// message of each other stream. It shows which data is missing if streams are damaged. If the
+// snapshot is damaged, it can be restored from the streams. All data that a snapshot refers to was
+// synced before the snapshot.
 //
-// Two files alternate, so one is always intact. On a cluster, checkpoints replace
+// Two files are written alternately, so one is always valid. On a cluster, checkpoints replace
 // snapshots.
 type snapshot struct {
 	number  uint64
@@ -117,7 +117,7 @@ type snapshot struct {
 // An extentMark is the minimum content of a stream.
 type extentMark struct {
 	last     uint64 // sequence number of the last message
-	messages uint64 // number of values of a bucket; 0 if unknown
+	messages uint64 // number of values in a bucket; 0 if unknown
 }
 
 // A local is the state of a journal with a data directory.
@@ -135,8 +135,8 @@ type local struct {
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
 	mu     ioLock    // guards the fields below; held during a snapshot or a deletion of values
-	number uint64    // of the last snapshot
-	base   []byte    // encoded; nil if unknown
+	number uint64    // number of the last snapshot
+	base   []byte    // encoded base; nil if unknown
 	stored *progress // position of the last snapshot; nil if it is outdated
 	next   time.Time
 }
@@ -152,7 +152,7 @@ type connections struct {
 	in, out *nats.Conn       // nil until connected
 	cluster *servers.Cluster // nil for an embedded server
 	servers servers.Known
-	warned  atomic.Pointer[error] // the last reported error; nil after a reconnect
+	warned  atomic.Pointer[error] // last reported error; nil after a reconnect
 }
 
 func (c *connections) close() {
@@ -171,8 +171,8 @@ type incoming struct {
 	writers map[string]*sourceWriter
 }
 
-// A sourceWriter publishes the calls of one source. While all slots are taken, further
-// batches are collected in one group.
+// A sourceWriter publishes the calls of one source. While all slots are taken, it collects further
+// batches in one group.
 type sourceWriter struct {
 	journal *Journal
 	source  string
@@ -187,7 +187,7 @@ type group struct {
 	at      time.Time // time of the earliest batch
 	calls   int
 	size    int
-	bytes   int64 // counted by usage
+	bytes   int64 // included in the usage
 	ids     []byte
 	traces  []byte // see record.AppendTrace
 	traced  int    // number of calls covered by traces
@@ -199,14 +199,14 @@ type group struct {
 	unconfirmedErr error
 }
 
-// A usage tracks the size of CALLS in bytes. It is measured periodically; in between, bytes
-// stored by this process are added.
+// A usage tracks the size of CALLS in bytes. The size is measured periodically. Between two
+// measurements, the bytes stored by this process are added.
 type usage struct {
-	diskFull atomic.Bool // the ballast is released
+	diskFull atomic.Bool // whether the ballast is released
 
 	mu       sync.Mutex // guards the fields below
 	stored   int64
-	inFlight int64 // bytes being stored
+	inFlight int64 // number of bytes being stored
 }
 
 // begin reserves n bytes, or returns ErrFull or errDiskFull. The caller must call end.
@@ -220,7 +220,7 @@ func (u *usage) begin(n, limit int64) error {
 	return nil
 }
 
-// end releases n reserved bytes and adds them if they were stored.
+// end releases n reserved bytes, and adds them to the size if they were stored.
 func (u *usage) end(n int64, stored bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -236,7 +236,7 @@ func (u *usage) room(limit int64) error {
 	return u.full(limit)
 }
 
-// full is room with the lock held.
+// full is like room, but the caller must hold the lock.
 func (u *usage) full(limit int64) error {
 	if u.diskFull.Load() {
 		return errDiskFull
@@ -268,9 +268,9 @@ func (u *usage) bytes() int64 {
 	return u.stored + u.inFlight
 }
 
-// seen is this process's knowledge of CALLS in addition to the ledger.
+// seen contains information about CALLS that the ledger does not have.
 type seen struct {
-	acked    atomic.Uint64                           // the last message known to be stored
+	acked    atomic.Uint64                           // sequence number of the last message known to be stored
 	onStored atomic.Pointer[func(source, id string)] // nil until OnStored
 	oldest   oldestCalls
 }
@@ -281,14 +281,15 @@ type oldestCalls struct {
 	found map[string]oldestCall
 }
 
-// An oldestCall is valid until the account's position changes.
+// An oldestCall is the cached result for a destination. It is valid until the account's position
+// changes.
 type oldestCall struct {
 	floor uint64
 	done  int
 	at    time.Time
 }
 
-// claims are the destinations of this process.
+// claims contains the destinations of this process.
 type claims struct {
 	attaching ioLock // serializes Attach and Detach
 
@@ -301,20 +302,20 @@ type replays struct {
 	running ioLock // serializes Replay
 
 	mu     sync.Mutex        // guards marked
-	marked map[string]uint64 // by destination; see Journal.marked
+	marked map[string]uint64 // keyed by destination, see Journal.marked
 }
 
 // trimmer is the state of Trim.
 type trimmer struct {
 	running ioLock        // serializes Trim
-	soon    chan struct{} // holds one token to trim early; never closed
+	soon    chan struct{} // contains one token to trim early; never closed
 }
 
-// An ioLock is a lock that may be held during I/O. In contrast to sync.Mutex, a goroutine
-// waiting for it is durably blocked for testing/synctest. The zero value is unlocked.
+// An ioLock is a lock that may be held during I/O. Unlike with sync.Mutex, testing/synctest
+// considers a goroutine that waits for the lock as durably blocked. The zero value is unlocked.
 type ioLock struct {
 	once  sync.Once     // creates taken
-	taken chan struct{} // holds a token while locked; never closed
+	taken chan struct{} // contains a token while locked; never closed
 }
 
 func (t *ioLock) Lock() {

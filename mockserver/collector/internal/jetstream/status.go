@@ -18,7 +18,7 @@ import (
 )
 
 // Ledger returns the account of every attached destination. It includes all calls that this
-// process has stored. Calls of other processes appear after a short delay.
+// process has stored, and after a short delay the calls of other processes.
 func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return before.at, nil
 	}
 	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
-		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
+		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.Untried(parsed) > 0 }) && !ok {
 			return nil
 		}
 		now.at = parsed.At
@@ -71,7 +71,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return time.Time{}, fmt.Errorf("journal: finding the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
-		return time.Now(), nil // it has ended in the meantime
+		return time.Now(), nil // the attempt was finished in the meantime
 	}
 	j.seen.oldest.mu.Lock()
 	defer j.seen.oldest.mu.Unlock()
@@ -79,8 +79,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	return now.at, nil
 }
 
-// Failed yields the failed calls of a destination, and the filtered calls that are kept,
-// oldest first. Options.KeepFailed and Options.FailedBytes bound the list.
+// Failed yields the failed calls of a destination, and the filtered calls that can be replayed,
+// oldest first. Options.KeepFailed and Options.FailedBytes limit the list.
 func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		return err
 	}
 	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
-		if m.Seq > list.LastSeq { // replayed during the listing, and failed again
+		if m.Seq > list.LastSeq { // the call was replayed during the listing and failed again
 			return store.ErrEnough
 		}
 		bodies, err := record.DecodeCalls(m.Data)
@@ -125,9 +125,9 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	})
 }
 
-// awaitListed waits until all failed calls of previous processes and of this process are listed,
-// and the recent ones of other processes. While the store is not writable, the list may be
-// incomplete.
+// awaitListed waits until the list of failed calls is complete. The list then contains the calls of
+// this process, of previous processes, and the recent calls of other processes. While the store is
+// not writable, awaitListed does not wait, and the list may be incomplete.
 func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 	err := j.awaitSettled(ctx)
 	if err == nil {
@@ -139,7 +139,7 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 	return nil
 }
 
-// awaitKept waits until recently failed calls of this process and others are listed.
+// awaitKept waits until the recently failed calls of this and other processes are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	storable, stop, err := j.While(ctx, store.PublishTimeout)
 	if err != nil {
@@ -153,12 +153,12 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	return err
 }
 
-// Verify recounts all stored calls and checks, for every destination, that
-// accepted = delivered + failed + filtered + pending + lost and that the ledger agrees.
-// Calls may be accepted and delivered at the same time. It takes a few seconds for a million
-// messages. For each destination it needs 12 bytes of memory per untried message and about
-// 50 per retry. If the store is not writable, Verify waits a few seconds and then returns
-// journal.ErrUnwritable.
+// Verify recounts all stored calls. For every destination, it checks that
+// accepted = delivered + failed + filtered + pending + lost, and that the ledger has the same
+// numbers. Calls may be accepted and delivered at the same time. Verify takes a few seconds for a
+// million messages. For each destination, it needs 12 bytes of memory per untried message and
+// about 50 bytes per retry. If the store is not writable, Verify waits a few seconds and then
+// returns journal.ErrUnwritable.
 func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -174,10 +174,10 @@ func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err e
 }
 
 func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err error) {
-	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // before that, retries are missing
+	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // retries are missing until the first attempt at recovery
 		return nil, err
 	}
-	j.trimmer.running.Lock() // keeps the messages until they are read
+	j.trimmer.running.Lock() // prevents messages from being removed before they are read
 	defer j.trimmer.running.Unlock()
 	err = j.Retry(ctx, func(ctx context.Context) (err error) {
 		all, err = j.recount(ctx, audit.Waits)
@@ -199,18 +199,18 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	return v.Verify(ctx, base, claim)
 }
 
-// currentClaim returns the ledger's current state. The acknowledged positions are read first:
-// their messages must then have outcomes that the ledger has read.
+// currentClaim returns the current state of the ledger. It reads the acknowledged positions first,
+// because acknowledged messages must have outcomes that the ledger has read.
 func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // Attach creates the consumer
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // the consumer may be missing until Attach creates it
 			return nil, err
 		}
 		acknowledged[name] = floor
 	}
-	calls, err := j.Measure(ctx, record.StreamCalls) // other processes may have stored more than the ledger has read
+	calls, err := j.Measure(ctx, record.StreamCalls) // other processes may have stored messages that the ledger has not read
 	if err != nil {
 		return nil, err
 	}
@@ -234,10 +234,10 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// Seen yields the source, messageId and time of stored calls, oldest first, until yield
-// returns false. A restarted collector detects duplicates with it. It reads at least the
-// newest limit calls; a million take about half a second. It returns ErrDamaged if a
-// message cannot be read.
+// Seen yields the source, messageId and time of stored calls, oldest first, until yield returns
+// false. A restarted collector uses Seen to detect duplicates. It reads at least the newest limit
+// calls, and a million calls take about half a second. It returns ErrDamaged if a message cannot be
+// read.
 func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
 	first, err := j.newest(ctx, limit)
 	if err != nil {
@@ -256,12 +256,12 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	return nil
 }
 
-// OnStored registers a function that receives each newly stored call of all collectors, so
-// that a call sent to two collectors is recognized. f must not block.
+// OnStored registers a function that receives each newly stored call of all collectors. A call that
+// is sent to two collectors is therefore recognized as a duplicate. f must not block.
 func (j *Journal) OnStored(f func(source, id string)) { j.seen.onStored.Store(&f) }
 
-// newest returns a message of CALLS that is followed by at least limit calls, if there are
-// so many.
+// newest returns the sequence number of a message of CALLS. At least limit calls follow this
+// message, if CALLS contains that many.
 func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// reserve is space beyond MaxBytes: replays and control messages are accepted when
-	// Append already rejects calls.
+	// reserve is additional space beyond MaxBytes. Replays and control messages can use this
+	// space when Append already rejects calls.
 	reserve = 64 << 20
 	// duplicates is the deduplication window of a cluster.
 	duplicates = 2 * time.Minute
@@ -64,25 +64,25 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		store.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
-		// On a cluster only the leader responds: other servers may lag behind.
+		// On a cluster, only the leader may respond, because other servers can lag behind.
 		all[i].AllowDirect, all[i].Replicas = o.NATS == nil, 1
 		if o.NATS != nil {
 			all[i].Replicas, all[i].Duplicates = o.NATS.Replicas, duplicates
 			continue
 		}
-		// An embedded server loses no responses, so nothing is published twice. A longer
-		// window would have to be read at every start.
+		// An embedded server loses no responses, so no message is published twice. The server
+		// would have to read a longer window at every start.
 		all[i].Duplicates = 100 * time.Millisecond
 		if kind := all[i].Name; kind == n.Stream(record.StreamRetry) || kind == n.Stream(record.StreamAttempts) {
-			// Each start restores RETRY from OUTCOMES.
+			// RETRY may lose messages, because each start restores them from OUTCOMES.
 			all[i].PersistMode = jetstream.AsyncPersistMode
 		}
 	}
 	return all
 }
 
-// ensure creates missing streams. In a data directory, streams may only be missing while it
-// is new.
+// ensure creates missing streams. In a data directory, streams may be missing only if the
+// directory is new.
 func (j *Journal) ensure(ctx context.Context) error {
 	if j.local == nil {
 		return j.ensureShared(ctx)
@@ -139,8 +139,8 @@ func (j *Journal) ensureShared(ctx context.Context) error {
 	return nil
 }
 
-// findLostStreams returns ErrDamaged if a cluster has lost CALLS or OUTCOMES, and the first
-// sequence numbers for their replacements.
+// findLostStreams returns ErrDamaged if a cluster has lost CALLS or OUTCOMES. It also returns the
+// first sequence numbers for the new streams.
 func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, err error) {
 	calls, hasCalls, err := j.lastOf(ctx, record.StreamCalls)
 	if err != nil {
@@ -177,7 +177,7 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 	return next, record.Damaged("%s. %s", strings.Join(losses, "; "), j.options.repairHint())
 }
 
-// lastOf returns the last message of a stream and whether the stream exists.
+// lastOf returns the last sequence number of a stream, and whether the stream exists.
 func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found bool, err error) {
 	err = j.Retry(ctx, func(ctx context.Context) error {
 		state, err := j.Measure(ctx, kind)
@@ -190,7 +190,7 @@ func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found b
 	return last, found, err
 }
 
-// newestAccount returns the newest account in STATE, or an empty one.
+// newestAccount returns the newest account in STATE, or an empty account.
 func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
 	if last, _, err := j.lastOf(ctx, record.StreamState); err != nil || last == 0 {
 		return ledger.New(), err
@@ -224,8 +224,8 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	return nil
 }
 
-// hasSubjects reports whether a stream accepts all wanted subjects. It may accept more, for
-// a process of a newer version.
+// hasSubjects reports whether a stream accepts all wanted subjects. It may also accept other
+// subjects, for processes of a newer version.
 func hasSubjects(have, want jetstream.StreamConfig) bool {
 	return !slices.ContainsFunc(want.Subjects, func(s string) bool { return !slices.Contains(have.Subjects, s) })
 }

@@ -39,7 +39,7 @@ func streamsOf(t *testing.T) store.Streams {
 	return streams
 }
 
-// heldStreams delay the messages of the first consumer of CALLS until its request ends.
+// heldStreams delays the messages of the first consumer of CALLS until its request ends.
 type heldStreams struct {
 	store.Streams
 	onTheWay chan jetstream.Msg
@@ -79,7 +79,8 @@ type heldBatch struct {
 
 func (b heldBatch) Messages() <-chan jetstream.Msg { return b.late }
 
-// After a reconnect, messages in transit are redelivered although the server has sent them.
+// TestMessagesInTransitAreRedelivered checks that messages that were in transit during a reconnect
+// are redelivered, although the server had sent them.
 func TestMessagesInTransitAreRedelivered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

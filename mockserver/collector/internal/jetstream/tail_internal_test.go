@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// TestReadingEndsWithItsContext reads a missing stream, and waits for a ledger that does not
+// TestReadingEndsWithItsContext reads a missing stream. It also waits for a ledger that does not
 // advance.
 func TestReadingEndsWithItsContext(t *testing.T) {
 	j, err := Open(t.Context(), Options{Dir: t.TempDir()})
@@ -25,7 +25,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 
 	missing := j.Tail("MISSING", 1, nil)
-	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // it is retried ten times a second
+	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // reading is retried ten times a second
 	assert.ErrorIs(t, missing.Scan(ctx), enough)
 
 	stuck := &Journal{Store: &store.Store{Log: j.Log, Names: j.Names, JS: j.JS}, options: j.options, ledger: ledger.New()}

@@ -51,7 +51,8 @@ func checkTransient(t *testing.T, j *jetstream.Journal) {
 	trying.Wait()
 }
 
-// Servers of a cluster see a new stream at different times.
+// TestStartWaitsForNewStreams simulates that the servers of a cluster see a new stream at
+// different times.
 func TestStartWaitsForNewStreams(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ const (
 	trimTo    = 0.5
 )
 
-// trimPeriodically trims every minute, and when space gets short. The server cannot remove
-// messages itself because it does not know which calls are pending.
+// trimPeriodically trims every minute, and when space is short. The server cannot remove messages
+// automatically, because it does not know which calls are pending.
 func (j *Journal) trimPeriodically() {
 	for pause := trimEvery / 4; ; pause = trimEvery {
 		timer := time.NewTimer(pause)
@@ -48,9 +49,9 @@ func (j *Journal) trimPeriodically() {
 	}
 }
 
-// Trim fails calls that are pending for longer than Options.Keep, and removes finished calls
-// of that age, or younger ones if space is short. It runs every minute. It returns an error
-// if the store is not writable, because Verify waits for it.
+// Trim fails the calls that have been pending for longer than Options.Keep. It removes finished calls
+// of that age, and younger finished calls if space is short. It runs every minute. If the store is not
+// writable, it returns an error instead of waiting, because Verify waits for Trim.
 func (j *Journal) Trim(ctx context.Context) error {
 	ctx, stop, err := j.While(ctx, 0)
 	if err != nil {
@@ -86,8 +87,11 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := min(wanted, j.ledger.Finished(), base.Calls+trimStep)
-		if to <= base.Calls {
+		to := min(wanted, j.ledger.Finished(), base.Purged+trimStep)
+		if base.Purged < base.Calls { // after an accepted loss
+			to = min(to, base.Calls)
+		}
+		if to <= base.Purged {
 			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
@@ -100,8 +104,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// firstSince returns the first message of CALLS stored since a time, or the next sequence
-// number.
+// firstSince returns the sequence number of the first message of CALLS stored since a time. If there is
+// none, it returns the next sequence number.
 func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
 	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -119,8 +123,8 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 	return first, t.Scan(ctx)
 }
 
-// wantedTrim returns the last message of CALLS to remove: messages older than Keep, more if
-// space is short, and all if the disk is full.
+// wantedTrim returns the last message of CALLS to remove. It selects the messages that are older than
+// Keep, more messages if space is short, and all messages if the disk is full.
 func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	s, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
@@ -143,14 +147,15 @@ var errUnfinished = errors.New("some outcomes are missing")
 // trimTo recounts the messages to remove, stores the result as the new base, and removes
 // them. It does not use the ledger in memory.
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
+	first := base.Purged + 1
 	gaveUp, err := j.countTo(ctx, base, to)
 	if err != nil {
-		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
+		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", first, to, err)
 	}
-	if err := j.awaitSettled(ctx); err != nil { // it reads these messages
+	if err := j.awaitSettled(ctx); err != nil { // awaitSettled needs these messages
 		return err
 	}
-	if err := j.markAllReplays(ctx); err != nil { // it reads replays from CALLS
+	if err := j.markAllReplays(ctx); err != nil { // markAllReplays reads replays from CALLS
 		return err
 	}
 	if gaveUp {
@@ -161,14 +166,14 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
 	}
-	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamCalls), "", base.Calls+1); err != nil {
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamCalls), "", base.Purged+1); err != nil {
 		return err
 	}
-	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
 }
 
-// settleRemoved stores the failed calls of messages that are about to be removed: their
-// process may have died before it did.
+// settleRemoved stores the failed calls of messages that are about to be removed. The process that
+// should have stored them may have been killed before.
 func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
@@ -177,14 +182,20 @@ func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
 	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
 }
 
-// countTo adds the messages of CALLS up to one, and their outcomes, to the base. It reports
+// countTo adds the messages of CALLS up to one, and their outcomes, to the base. After an
+// accepted loss, the base contains later messages and their pending calls already. It reports
 // whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
-	calls := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
+	counted, untried := to <= base.Calls, int64(0)
+	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if parsed.Seq > to {
 			return store.ErrEnough
 		}
-		base.ReadCalls(parsed)
+		if base.ReadCalls(parsed); counted {
+			for _, b := range base.Accounts {
+				untried += b.Untried(parsed)
+			}
+		}
 		if parsed.Seq == to {
 			return store.ErrEnough
 		}
@@ -194,47 +205,57 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	if err := calls.Scan(ctx); err != nil {
 		return false, err
 	}
-	base.Calls, base.Purged = to, to
+	if !counted {
+		base.Calls, untried = to, base.Untried()
+	}
+	base.Purged = to
+	if pending := untried + base.Waiting(to); pending > 0 {
+		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
+	}
+	base.Finish(to)
+	return gaveUp, err
+}
+
+// countOutcomes adds the outcomes of all pending calls up to a message to the base.
+func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) (gaveUp bool, err error) {
 	// Outcome.Low may refer to messages after the limit.
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
 	var read, beyond uint64
 	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
-			if o := &decoded[i]; o.Ref.Seq <= to {
-				base.Count(o, seq)
+			if o := &decoded[i]; o.Ref.Seq > to {
+				beyond = cmp.Or(beyond, seq)
+			} else {
+				if base.Count(o, seq) {
+					pending -= int64(o.Calls() - len(o.Again))
+				}
 				gaveUp = gaveUp || len(o.Failed) > 0
-			} else if beyond == 0 {
-				beyond = seq
 			}
 		}
-		if read = seq; base.IsFinished() {
+		if read = seq; pending == 0 {
 			return store.ErrEnough
 		}
 		return nil
 	})
 	outcomes.Whole = base.IsGone
-	if base.IsFinished() {
-		return false, nil // no destination takes these messages
-	}
 	if err := outcomes.Scan(ctx); err != nil {
 		return false, err
 	}
-	if !base.IsFinished() {
+	if pending != 0 {
 		return false, errUnfinished
 	}
-	base.Finish(to)
 	if base.Outcomes = read; beyond > 0 {
 		base.Outcomes = beyond - 1
 	}
 	return gaveUp, nil
 }
 
-// expire fails the pending calls of messages before one. A destination may have been paused
-// or down for as long as calls are kept. The calls are listed as failed.
+// expire fails the pending calls of the messages before a sequence number. The destination may have
+// been paused or down for as long as calls are kept. The calls are listed as failed.
 func (j *Journal) expire(ctx context.Context, before uint64) error {
 	for _, destination := range j.ledger.Behind(before) {
-		old := map[record.Ref]int{} // the pending attempt
+		old := map[record.Ref]int{} // pending attempt of each part
 		var attached, floor uint64
 		j.ledger.With(destination, func(b *ledger.Account) {
 			attached, floor = b.Attached, b.Floor
@@ -248,7 +269,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			return err
 		}
 		for _, ref := range j.queues.Leased(destination) {
-			delete(old, ref) // the lease will end it
+			delete(old, ref) // the lease is still in progress
 		}
 		if len(old) > 0 {
 			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
@@ -263,7 +284,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// undelivered adds the parts of old messages whose first attempt has not ended.
+// undelivered adds the parts of old messages that have an unfinished first attempt.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		if parsed.Seq >= before {
@@ -283,7 +304,7 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 	return t.Scan(ctx)
 }
 
-// trimIfShort triggers a trim if space gets short.
+// trimIfShort triggers a trim if space is short.
 func (j *Journal) trimIfShort() {
 	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
 		store.Poke(j.trimmer.soon)

@@ -1,7 +1,11 @@
 package jetstream_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +39,7 @@ func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...s
 	return r
 }
 
-// work finishes entries with the states of decide until n calls have ended.
+// work finishes entries until n calls have a final state. decide returns the state of a call.
 func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt int) tracking.State) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -58,7 +62,7 @@ func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt 
 
 func delivered(string, int) tracking.State { return tracking.StateDelivered }
 
-// mixed retries every tenth call once, and fails or filters others.
+// mixed retries every tenth call once, and fails or filters some of the other calls.
 func mixed(id string, attempt int) tracking.State {
 	switch {
 	case strings.HasSuffix(id, "0") && attempt == 1:
@@ -127,7 +131,7 @@ func TestTrimRemovesAndCountsFinishedCalls(t *testing.T) {
 	const inA, inB = "200 = 160 + 20 + 20 + 0", "100 = 80 + 10 + 10 + 0"
 	wantSums(t, verified(t, j, "a"), inA)
 
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 	ok(t, j.Trim(within(t)))
 	stats, err := j.Stats(within(t))
 	ok(t, err)
@@ -150,7 +154,7 @@ func TestTrimKeepsPendingCalls(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
 	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
-	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // the attach messages
+	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // two messages that attach destinations
 	for round := range 10 {
 		const messages = 10
 		for i := range messages {
@@ -163,7 +167,7 @@ func TestTrimKeepsPendingCalls(t *testing.T) {
 		ok(t, j.Trim(within(t))) // space is short, and the calls are recent
 		stats, err := j.Stats(within(t))
 		ok(t, err)
-		if stats.Calls.Messages < left+messages { // by Trim, or earlier by the journal
+		if stats.Calls.Messages < left+messages { // messages were removed by Trim, or before by the journal
 			trimmed++
 		}
 		left = stats.Calls.Messages
@@ -194,7 +198,7 @@ func TestExpiredCallsAreListedAsFailed(t *testing.T) {
 	again.Outcomes[3].State = tracking.StateDelivered
 	ok(t, l.Finish(within(t), again))
 	appendCalls(t, j, "web", "b", 300)
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
@@ -218,9 +222,9 @@ func TestExpiredCallsAreNotDelivered(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 300)
-	l, err := r.Next(within(t), journal.Want{}) // the other parts arrived with it
+	l, err := r.Next(within(t), journal.Want{}) // the other parts arrived in the same message
 	ok(t, err)
-	time.Sleep(2 * time.Millisecond) // until all calls are older than Keep
+	time.Sleep(2 * time.Millisecond) // wait until all calls are older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "300 = 0 + 172 + 0 + 128")
@@ -233,4 +237,71 @@ func TestExpiredCallsAreNotDelivered(t *testing.T) {
 	ok(t, j.Replay(within(t), "down", failed, nil, tracking.StateFailed))
 	work(t, r, 172, delivered)
 	wantSums(t, verified(t, j, "down"), "300 = 300 + 0 + 0 + 0")
+}
+
+// A journal that was full when a loss was accepted removes calls as they are finished, before
+// all calls of that time are.
+func TestTrimAfterAcceptedLoss(t *testing.T) {
+	const limit = 80 << 10
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir, MaxBytes: limit})
+	slow, fast := attach(t, j, "slow"), attach(t, j, "fast", "web")
+	work := func(r journal.Reader, n int64) { work(t, r, int(n), mixed) }
+	batch := func() error {
+		return j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", rand.Text(), 100)})
+	}
+	ok(t, batch())
+	work(slow, 60)
+	work(fast, 100)
+	fill := func() (batches int) {
+		t.Helper()
+		err := batch()
+		for ; err == nil; err = batch() {
+			batches++
+		}
+		if !errors.Is(err, journal.ErrFull) {
+			t.Fatalf("Append: %v, want ErrFull", err)
+		}
+		return batches
+	}
+	var last journal.Lease
+	for range fill() {
+		last = next(t, slow)
+	}
+	waiting := len(last.Entry().Calls)
+	ok(t, last.Finish(within(t), journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, waiting)}))
+	ok(t, j.Close())
+	flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.4)
+
+	j = open(t, jetstream.Options{Dir: dir, MaxBytes: limit, AcceptLoss: true})
+	slow, fast = attach(t, j, "slow"), attach(t, j, "fast", "web")
+	fill()
+	left := verified(t, j, "slow")
+	if left.Lost == 0 {
+		t.Fatal("no calls were lost")
+	}
+	work(fast, verified(t, j, "fast").Pending)
+	work(slow, left.Pending/2)
+	ok(t, j.Trim(within(t)))
+	half := verified(t, j, "slow")
+	if half.Accepted != left.Accepted || half.Pending == 0 {
+		t.Fatalf("%s before, %s after half of the calls", sums(left), sums(half))
+	}
+	if err := batch(); err != nil {
+		t.Fatalf("Append after half of the calls: %v", err)
+	}
+	half = verified(t, j, "slow")
+
+	ok(t, j.RemoveCheckpoints(within(t)))
+	dir, err := jetstream.Copy(dir, t.TempDir)
+	ok(t, err)
+	ok(t, os.RemoveAll(filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk"))))
+	j = open(t, jetstream.Options{Dir: dir}) // reads the account of the removed calls, and restores the retry
+	wantSums(t, verified(t, j, "slow"), sums(half))
+	work(attach(t, j, "slow"), half.Pending-int64(waiting))
+	work(attach(t, j, "fast", "web"), 100)
+	ok(t, j.Trim(within(t)))
+	if all := verified(t, j, "slow"); all.Pending != int64(waiting) || all.Accepted != half.Accepted || all.Lost != left.Lost {
+		t.Fatalf("%+v before, %+v at the end", half, all)
+	}
 }

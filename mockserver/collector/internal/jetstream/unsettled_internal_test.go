@@ -34,7 +34,8 @@ func publishOutcomes(t *testing.T, j *Journal) {
 	require.NoError(t, err)
 }
 
-// New outcomes arrive for a long time before the work of the previous process is completed.
+// TestUnsettledTimeIsKept stores new outcomes for a long time before the work of the previous
+// process is completed.
 func TestUnsettledTimeIsKept(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -59,8 +60,8 @@ func TestUnsettledTimeIsKept(t *testing.T) {
 	})
 }
 
-// A journal that cannot complete the failed lists at first must not lose the start of their
-// range.
+// TestUnsettledTimeIsStoredAtStart checks that a journal stores the time at its start. Otherwise it
+// could lose the time if it cannot complete the lists of failed calls at first.
 func TestUnsettledTimeIsStoredAtStart(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

@@ -20,15 +20,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// mixedJournal returns a journal with a destination and the messages 2 to 5 of CALLS, with 300 calls
-// each. The first three have ended, except one call each that waits for a retry. The last one
-// is untried.
+// mixedJournal returns a journal with a destination and the messages 2 to 5 of CALLS. Each message
+// contains 300 calls. The calls of the first three messages are finished, except one call in each
+// message that waits for a retry. The calls of the last message are untried.
 func mixedJournal(t *testing.T) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	<-j.previous.tried // no retry is restored after this
+	<-j.previous.tried // no retry is restored after the first attempt at recovery
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
@@ -51,7 +51,8 @@ func mixedJournal(t *testing.T) *Journal {
 	return j
 }
 
-// A process may be killed before it has scheduled a retry. Verify waits until it is restored.
+// TestVerifyWaitsForRestoredRetries checks that Verify waits until a retry is restored, if the
+// previous process was killed before it had scheduled the retry.
 func TestVerifyWaitsForRestoredRetries(t *testing.T) {
 	j := mixedJournal(t)
 	require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
@@ -73,7 +74,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
-		want string // part of a problem, or "" if there is none
+		want string // part of a problem; empty if there is no problem
 	}{
 		"no difference": {func(*testing.T, *Journal) {}, ""},
 		"missing retry": {func(t *testing.T, j *Journal) {
@@ -138,8 +139,8 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
-// acknowledge acknowledges the untried message 5 of CALLS without an outcome. Other messages may
-// be delivered first, or again.
+// acknowledge acknowledges the untried message 5 of CALLS without an outcome. Before that, other
+// messages may be delivered for the first time or again.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
 	consumer, err := j.JS.Consumer(within(t), j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
@@ -206,6 +207,6 @@ func TestEachRetry(t *testing.T) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)
-	// The parts 0 to 2 of the messages 2 to 4.
+	// The numbers are the parts 0 to 2 of the messages 2 to 4.
 	assert.Equal(t, []string{"crm 16", "crm 17", "crm 18", "crm 24", "crm 25", "crm 26", "crm 32", "crm 33", "crm 34"}, all)
 }

@@ -23,10 +23,10 @@ import (
 )
 
 // TestServerVersion fails when the server is updated. The code depends on two undocumented
-// properties of the server: its log messages after a failed write (embedded.go), and the format
-// of its blocks (check.go). Before changing the version here: run the tests of both, and check
-// in the source of the file store which failures it logs, that it still syncs a block before it
-// begins another one, and that a message is still the last record of its write.
+// properties of the server: its log messages after a failed write (embedded.go), and the format of
+// its blocks (check.go). Before you change the version here, run the tests of both files. Also
+// check the source of the server's file store: which failures does it log, does it still sync a
+// block before it starts another one, and is a message still the last record of its write?
 func TestServerVersion(t *testing.T) {
 	const reviewed = "2.15.2"
 	if server.VERSION != reviewed {
@@ -34,8 +34,8 @@ func TestServerVersion(t *testing.T) {
 	}
 }
 
-// replaceBlocks redirects this process's writes to the blocks of a stream to another file. This
-// process must have the blocks open.
+// replaceBlocks redirects the writes of this process to another file. It affects the blocks of a
+// stream, which this process must have open.
 func replaceBlocks(t *testing.T, dir, stream, with string) {
 	t.Helper()
 	other, err := os.OpenFile(with, os.O_RDWR, 0)
@@ -59,7 +59,7 @@ func replaceBlocks(t *testing.T, dir, stream, with string) {
 	}
 }
 
-// writers write to each of the streams.
+// writers contains a function for each stream that writes to the stream.
 var writers = map[string]func(t *testing.T, j *jetstream.Journal, r journal.Reader, i int) error{
 	"analytics-CALLS":    writeCalls,
 	"analytics-OUTCOMES": finish(tracking.StateDelivered),
@@ -90,10 +90,10 @@ func writeCalls(t *testing.T, j *jetstream.Journal, _ journal.Reader, i int) err
 	return j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
 }
 
-// finish ends an entry with one state for all its calls.
+// finish returns a function that finishes an entry with the same state for all its calls.
 func finish(state tracking.State) func(*testing.T, *jetstream.Journal, journal.Reader, int) error {
 	return func(t *testing.T, j *jetstream.Journal, r journal.Reader, i int) error {
-		_ = writeCalls(t, j, r, i) // at least one call is waiting already; more may be refused
+		_ = writeCalls(t, j, r, i) // at least one call is waiting already; the journal may reject more
 		l := next(t, r)
 		result := all(l.Entry(), state)
 		result.RetryAt = time.Now().Add(time.Hour)
@@ -102,18 +102,18 @@ func finish(state tracking.State) func(*testing.T, *jetstream.Journal, journal.R
 }
 
 // TestFailedWriteOfEachStream fails a write, and the following sync, of each stream. The journal
-// detects it and continues with all its data.
+// must detect this and continue with all its data.
 func TestFailedWriteOfEachStream(t *testing.T) {
 	for stream, write := range writers {
 		for failure, file := range map[string]string{"write": "/dev/full", "sync": "/dev/null"} {
 			if stream == "analytics-RETRY" && failure == "sync" {
-				continue // not synced with each write
+				continue // this stream is not synced with each write
 			}
 			t.Run(stream+" "+failure, func(t *testing.T) {
 				dir, log := t.TempDir(), newLog(t)
 				j := open(t, jetstream.Options{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
 				r := attach(t, j, "d")
-				for i := range 20 { // all may finish before the failure is detected
+				for i := range 20 { // all writes may succeed before the failure is detected
 					appendCalls(t, j, "web", fmt.Sprint("one", i), 1)
 				}
 				for _, w := range writers {
@@ -128,7 +128,7 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 				})
 				await(t, "written", func() bool {
 					err := write(t, j, r, 2)
-					if err != nil && !errors.Is(err, syscall.ENOSPC) { // calls wait for the ballast
+					if err != nil && !errors.Is(err, syscall.ENOSPC) { // calls are rejected until the ballast is reserved
 						t.Fatal(err)
 					}
 					return err == nil
@@ -165,7 +165,7 @@ func TestUnsyncedBlocksAreRewritten(t *testing.T) {
 		t.Error("the block was rewritten after a clean stop")
 	}
 	asKilled(t, dir)
-	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // left by a killed process
+	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // a killed process can leave such a file
 	ok(t, os.WriteFile(left, []byte("half"), 0o600))
 	j = open(t, jetstream.Options{Dir: dir})
 	if inode() == stopped {

@@ -9,20 +9,20 @@ import (
 // A Config configures Show.
 type Config struct {
 	Source Source
-	After  string // the position to start at
+	After  string // position to start at
 	Title  string // shown in the first row
-	URL    string // of the inspector, without a trailing slash
+	URL    string // URL of the inspector, without a trailing slash
 	Open   func(url string) error
-	Log    *Log // its entries are shown as lines; may be nil
+	Log    *Log // log with entries that are shown as lines; may be nil
 
 	In  io.Reader
 	Out io.Writer // a terminal
 }
 
-// A Log is a log writer. While Show runs, its entries are shown in the terminal UI instead of
-// being written over it.
+// A Log is a writer for log entries. While Show runs, the terminal UI shows the entries as lines. They
+// would otherwise overwrite parts of the UI.
 type Log struct {
-	out io.Writer  // destination outside Show
+	out io.Writer  // receives entries while Show does not run
 	mu  sync.Mutex // guards to
 	to  func(entry string)
 }
@@ -32,7 +32,7 @@ func NewLog(out io.Writer) *Log {
 	return &Log{out: out}
 }
 
-// divert passes entries to a function; nil restores writing.
+// divert passes entries to a function. If to is nil, entries are written to out again.
 func (l *Log) divert(to func(entry string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

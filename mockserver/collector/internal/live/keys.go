@@ -24,15 +24,15 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case m.confirming != nil:
 		return m.confirm(name)
-	case m.help || m.panel != "":
-		m.help, m.panel = false, ""
+	case m.panel != "":
+		m.scroll(name)
 		return nil
 	}
 	switch name {
 	case "q":
 		return tea.Quit
 	case "?":
-		m.help = true
+		m.open(helpText)
 	case "/":
 		m.typing, m.filter = true, ""
 	case "p", "space", " ":
@@ -56,10 +56,31 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.move(-keptLines)
 	case "end", "G":
 		m.move(keptLines)
-	case "r", "o", "c":
+	case "enter", "r", "o", "c":
 		return m.act(name)
 	}
 	return nil
+}
+
+// scroll scrolls the panel. Other keys close it.
+func (m *model) scroll(name string) {
+	switch name {
+	case "up", "k":
+		m.top--
+	case "down", "j":
+		m.top++
+	case "pgup":
+		m.top -= m.space()
+	case "pgdown", "space", " ":
+		m.top += m.space()
+	case "home", "g":
+		m.top = 0
+	case "end", "G":
+		m.top = len(m.rows)
+	default:
+		m.open("")
+	}
+	m.top = max(0, min(m.top, len(m.rows)-m.space()))
 }
 
 // typeFilter handles a key while the filter is edited.
@@ -94,7 +115,7 @@ func (m *model) move(by int) {
 	m.selected = picked[min(max(at+by, 0), len(picked)-1)]
 }
 
-// act runs a command on the selected line, or on the newest one.
+// act runs a command on the selected line. If no line is selected, it uses the newest line.
 func (m *model) act(name string) tea.Cmd {
 	if m.selected < 0 {
 		m.move(-1)
@@ -106,6 +127,14 @@ func (m *model) act(name string) tea.Cmd {
 	ctx, c := m.ctx, m.config
 	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), terminal.Red)) }
 	switch name {
+	case "enter":
+		return func() tea.Msg {
+			details, err := c.Source.Details(ctx, *a)
+			if err != nil {
+				return failed(err)
+			}
+			return panelMsg{text: details}
+		}
 	case "r":
 		if a.Kind == "rejected" || a.Kind == "refused" {
 			return m.say(messageLine("a rejected call cannot be replayed: correct it and send it again", terminal.Yellow))
@@ -133,7 +162,7 @@ func (m *model) act(name string) tea.Cmd {
 	}
 }
 
-// confirm replays the call that awaits confirmation if the key is Enter.
+// confirm replays the call that awaits confirmation, if the key is Enter.
 func (m *model) confirm(name string) tea.Cmd {
 	a, ctx, source := *m.confirming, m.ctx, m.config.Source
 	if name != "enter" {

@@ -16,20 +16,20 @@ type span struct {
 	style terminal.Style
 }
 
-// A line is an activity or a message. The columns of an activity are its time, status, event,
-// user and result; a message has one column.
+// A line is an activity or a message. The columns of an activity are its status, time, event,
+// user and result. A message has one column.
 type line struct {
 	columns  [][]span
-	activity *Activity // nil: a message
+	activity *Activity // nil for a message
 }
 
-// widths are the widths of all columns but the last.
+// widths contains the widths of all columns except the last one.
 type widths [4]int
 
-// wide are the widths of columns in output that is not limited to the width of a terminal.
-var wide = widths{len(clockForm), len("violation"), 32, 20}
+// wide contains the column widths for output that is not limited to the width of a terminal.
+var wide = widths{len("violation"), len(clockForm), 32, 20}
 
-// fitting returns the widths of columns for a terminal.
+// fitting returns the column widths for a terminal with a number of columns.
 func fitting(columns int) widths {
 	w := wide
 	rest := columns - w[0] - w[1]
@@ -37,15 +37,15 @@ func fitting(columns int) widths {
 	return w
 }
 
-// clockForm is the format of times, which are local.
+// clockForm is the format of times. Times are local.
 const clockForm = "15:04:05.000"
 
-// lineOf returns the line of an activity, or false if another line shows the same.
+// lineOf returns the line of an activity. It returns false if another line contains the same result.
 func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a
 	status, style := statusOf(a)
-	l.next(a.At.Local().Format(clockForm), terminal.Faint)
 	l.next(status, style)
+	l.next(a.At.Local().Format(clockForm), terminal.Faint)
 	l.next(a.Type, terminal.Cyan)
 	l.add(a.Title, terminal.Bold)
 	if a.UserID != "" {
@@ -172,7 +172,7 @@ func (l *line) add(s string, style terminal.Style) {
 // plain returns the text of the line, with one space between its spans.
 func (l *line) plain() string { return join(slices.Concat(l.columns...), false) }
 
-// row returns the line with aligned columns. Longer text is cut if cut is set.
+// row returns the line with aligned columns. If cut is true, longer text is truncated.
 func (l *line) row(w widths, cut, paint bool) string {
 	var b strings.Builder
 	for i, column := range l.columns {

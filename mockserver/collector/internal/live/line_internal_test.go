@@ -11,6 +11,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,9 +42,10 @@ func TestLines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := activity(t, "{"+at+c.activity+"}")
+			status, rest, _ := strings.Cut(c.want, " ")
 			l, ok := lineOf(&a)
 			require.True(t, ok)
-			assert.Equal(t, clock+" "+c.want, l.plain())
+			assert.Equal(t, status+" "+clock+" "+rest, l.plain())
 		})
 	}
 }
@@ -73,12 +75,16 @@ func TestOutcomesOfAttemptsAreNotLines(t *testing.T) {
 	}
 }
 
-// pages is a Source of what a test prepares.
+// pages is a Source that returns the pages of a test.
 type pages struct {
 	next    func(after string, limit int) (Page, error)
 	limits  []int
-	replays []string // the message IDs
-	refuse  error    // the error of Replay
+	replays []string // message IDs of replayed calls
+	refuse  error    // error that Replay returns
+	details string   // result of Details
+	lost    error    // error that Details and Destinations return
+
+	destinations []Destination
 }
 
 func (p *pages) Activity(ctx context.Context, after string, limit int, newest bool) (Page, error) {
@@ -91,6 +97,10 @@ func (p *pages) Replay(_ context.Context, a Activity) (string, error) {
 	return "crm", p.refuse
 }
 func (*pages) Curl(context.Context, Activity) (string, error) { return "curl x", nil }
+
+func (p *pages) Destinations(context.Context) ([]Destination, error) { return p.destinations, p.lost }
+
+func (p *pages) Details(context.Context, Activity) (string, error) { return p.details, p.lost }
 
 func TestPrintReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +146,7 @@ func TestPrintStartsWithTheNewestLines(t *testing.T) {
 		require.NoError(t, Print(ctx, source, 1, &out, form))
 		assert.Equal(t, []int{want}, source.limits)
 		if form == Lines {
-			assert.Regexp(t, `^\S+ +received +Two\n$`, out.String(), "outcomes of attempts are not lines")
+			assert.Regexp(t, `^received +\S+ +Two\n$`, out.String(), "outcomes of attempts are not lines")
 		}
 	}
 }
@@ -152,7 +162,7 @@ func TestPrintKeepsJSON(t *testing.T) {
 	assert.Equal(t, came+"\n"+`{"title":"\u009b\udb40\udc01"}`+"\n", string(printed(&page, JSON, true)))
 }
 
-// picture is a model of a size with so many lines.
+// picture returns a model with the given size and number of lines.
 func picture(t *testing.T, width, height, lines int) *model {
 	t.Helper()
 	m := newModel(t.Context(), Config{Source: &pages{}, Title: "collector dev", URL: "http://127.0.0.1:8765"})
@@ -163,17 +173,16 @@ func picture(t *testing.T, width, height, lines int) *model {
 	return m
 }
 
-// press presses keys and returns the command of the last one.
+// press presses keys and returns the command of the last key.
 func press(m *model, keys ...string) (last tea.Cmd) {
+	named := map[string]rune{
+		"up": tea.KeyUp, "down": tea.KeyDown, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
+		"home": tea.KeyHome, "end": tea.KeyEnd, "esc": tea.KeyEscape, "enter": tea.KeyEnter,
+	}
 	for _, k := range keys {
-		switch k {
-		case "up":
-			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyUp})
-		case "esc":
-			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
-		case "enter":
-			_, last = m.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
-		default:
+		if code, ok := named[k]; ok {
+			_, last = m.Update(tea.KeyPressMsg{Code: code})
+		} else {
 			_, last = m.Update(tea.KeyPressMsg{Code: rune(k[0]), Text: k})
 		}
 	}
@@ -206,12 +215,127 @@ func TestReplayNeedsConfirmation(t *testing.T) {
 	assert.Contains(t, m.draw(), "replay queued for crm; shop: replayed recently; ads: pending")
 }
 
+// opened returns a model of the given size that shows details with a number of rows.
+func opened(t *testing.T, width, height, rows int) *model {
+	t.Helper()
+	m := picture(t, width, height, 3)
+	source := m.config.Source.(*pages)
+	for n := range rows {
+		source.details += fmt.Sprintf("row %d.\n", n)
+	}
+	m.Update(press(m, "up", "enter")())
+	return m
+}
+
+func TestDetailsScroll(t *testing.T) {
+	m := opened(t, 60, 13, 50) // the screen has room for 10 rows of details
+	assert.Contains(t, m.draw(), "rows 1-10 of 50")
+	assert.Contains(t, ansi.Strip(m.draw()), "Esc close  ↑↓ scroll")
+	for _, c := range []struct{ key, first string }{
+		{"up", "row 0."}, {"down", "row 1."}, {"j", "row 2."}, {"k", "row 1."}, {"pgdown", "row 11."}, {"pgup", "row 1."},
+		{"end", "row 40."}, {"down", "row 40."}, {"pgdown", "row 40."}, {"up", "row 39."}, {"home", "row 0."}, {"pgup", "row 0."},
+	} {
+		press(m, c.key)
+		rows := strings.Split(m.draw(), "\n")
+		assert.Len(t, rows, 13)
+		assert.Equal(t, c.first, rows[2], c.key)
+	}
+}
+
+func TestDetailsFollowTheSizeOfTheScreen(t *testing.T) {
+	m := opened(t, 60, 13, 50)
+	press(m, "end")
+	m.Update(tea.WindowSizeMsg{Width: 60, Height: 33})
+	assert.Equal(t, "row 20.", strings.Split(m.draw(), "\n")[2], "a larger screen is filled")
+	m.Update(tea.WindowSizeMsg{Width: 4, Height: 6})
+	press(m, "end")
+	assert.Contains(t, m.draw(), "49.")
+}
+
+func TestKeysCloseDetails(t *testing.T) {
+	for _, key := range []string{"esc", "enter", "q"} {
+		m := opened(t, 60, 12, 50)
+		press(m, "end", key)
+		assert.NotContains(t, m.draw(), "row ", key)
+		assert.Contains(t, m.draw(), "▸ ", "the line is still selected")
+		m.Update(press(m, "enter")())
+		assert.Contains(t, m.draw(), "row 0.", "it starts at the top again")
+		assert.Empty(t, m.config.Source.(*pages).replays)
+	}
+}
+
+func TestDetailsContainNoEscapeSequences(t *testing.T) {
+	m := picture(t, 100, 12, 1)
+	source := m.config.Source.(*pages)
+	source.details = "a\x1b[2Jb\x1b]0;title\x07\u202ec\r\n"
+	m.Update(press(m, "up", "enter")())
+	assert.Equal(t, []string{"a\uFFFD[2Jb\uFFFD]0;title\uFFFD\uFFFDc\uFFFD"}, m.middle())
+}
+
+func TestDetailsErrorsAreNotices(t *testing.T) {
+	m := picture(t, 100, 12, 1)
+	m.config.Source.(*pages).lost = errors.New("no such \x1b[2Jcall")
+	m.Update(press(m, "up", "enter")())
+	assert.Contains(t, m.draw(), "no such \uFFFD[2Jcall")
+	assert.Contains(t, m.draw(), "▸ ")
+}
+
+func TestNoticesKeepTheKeys(t *testing.T) {
+	m := picture(t, 80, 10, 30)
+	for range 2 {
+		rows := strings.Split(m.draw(), "\n")
+		assert.Len(t, rows, 10)
+		assert.Contains(t, rows[9], "quit")
+		assert.Contains(t, m.draw(), "Event 29")
+		m.Update(noticeMsg(messageLine("replay queued", terminal.Green)))
+	}
+	assert.Contains(t, strings.Split(m.draw(), "\n")[8], "replay queued")
+	press(m, "?")
+	assert.Contains(t, strings.Split(m.draw(), "\n")[8], "replay queued")
+}
+
+func TestKeysFitTheScreen(t *testing.T) {
+	for width, last := range map[int]string{40: "quit", 60: "open", 120: "pause"} {
+		m := picture(t, width, 10, 1)
+		rows := strings.Split(m.draw(), "\n")
+		assert.True(t, strings.HasSuffix(rows[9], terminal.Faint.Paint(last)), rows[9])
+	}
+}
+
+func TestTotals(t *testing.T) {
+	m := picture(t, 120, 10, 1)
+	assert.Contains(t, m.draw(), "no destinations")
+	source := m.config.Source.(*pages)
+	source.destinations = []Destination{
+		{Name: "mail", State: "delivering", Delivered: 1000},
+		{Name: "shop", State: "paused", Pending: 3},
+		{Name: "crm\x1b", State: "failing", Delivered: 7, Failed: 20},
+	}
+	_, again := m.Update(m.count()())
+	assert.NotNil(t, again, "the request is repeated")
+	plain := func() string { return ansi.Strip(strings.Split(m.draw(), "\n")[1]) }
+	want := "1,007 delivered  20 failed  3 pending  │  crm\uFFFD failing  20 failed  │  shop paused  3 pending  │  mail delivering"
+	assert.Equal(t, want, plain())
+	source.lost = errors.New("nothing listens")
+	m.Update(m.count()())
+	assert.Equal(t, want, plain(), "the totals stay")
+	m.Update(tea.WindowSizeMsg{Width: 40, Height: 10})
+	assert.Equal(t, 40, terminal.Width(plain()))
+	m.Update(tea.WindowSizeMsg{Width: 40, Height: lowScreen - 1})
+	assert.NotContains(t, m.draw(), "delivered", "lines are more important")
+}
+
 func TestScreenFitsAnySize(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 30; height += 3 {
-			for _, keys := range [][]string{nil, {"up"}, {"?"}, {"/", "5"}, {"p"}} {
+			for _, keys := range [][]string{nil, {"up"}, {"?"}, {"/", "5"}, {"p"}, {"up", "r"}, {"up", "enter"}, {"up", "enter", "end"}} {
 				m := picture(t, width, height, 40)
-				press(m, keys...)
+				m.config.Source.(*pages).details = strings.Repeat("日本語のテキスト 👩‍👩‍👧 e\u0301\n", 9)
+				for _, key := range keys {
+					if cmd := press(m, key); key == "enter" {
+						m.Update(cmd())
+					}
+				}
 				drawn := m.draw()
 				rows := strings.Split(drawn, "\n")
 				assert.LessOrEqual(t, len(rows), height, "%d×%d %v", width, height, keys)
@@ -253,7 +377,7 @@ func TestUnreachableCollectorIsShown(t *testing.T) {
 	assert.Contains(t, m.draw(), "unreachable: nothing listens")
 	assert.NotNil(t, again, "the request is repeated")
 	m.Update(pageMsg{Page{}})
-	assert.Contains(t, m.draw(), "live")
+	assert.Contains(t, m.draw(), "  \x1b[32mlive")
 }
 
 func TestLogEntriesAreLines(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
 const (
@@ -18,30 +20,34 @@ const (
 	framePause, crowdedPause, errorPause = 100 * time.Millisecond, 400 * time.Millisecond, time.Second
 	// noticeTime is how long a notice is shown.
 	noticeTime = 6 * time.Second
+	// totalsPause is the time between requests for the destinations.
+	totalsPause = time.Second
 )
 
 // A model is the state of the terminal UI.
 type model struct {
-	ctx    context.Context // for requests
+	ctx    context.Context // context of requests
 	config Config
 
 	width, height int
-	place         string // the position in the source
+	place         string // position in the source
 	lines         []line
-	first         int64  // number of the first of lines, counted from 0
-	missed        int64  // lines dropped while it was paused and full
-	lost          string // the error while the collector is unreachable
+	first         int64  // number of the first element of lines
+	missed        int64  // number of lines that were dropped because the paused view was full
+	lost          string // error while the collector cannot be reached
+	destinations  []Destination
 
 	paused   bool
-	stopped  int64 // the number of the next line when it was paused
+	stopped  int64 // number of the next line when the view was paused
 	selected int64 // number of the selected line, or -1
 	filter   string
-	typing   bool // the filter is being edited
-	help     bool
-	panel    string // text shown instead of the lines until a key is pressed
+	typing   bool     // whether the filter is being edited
+	panel    string   // text that is shown instead of the lines until it is closed
+	rows     []string // rows of the wrapped panel
+	top      int      // index of the first visible row
 	notice   line
-	// confirming is the call whose replay the notice asks to confirm, or nil. It ends
-	// with the notice.
+	// confirming is the call that the notice asks to confirm a replay of, or nil. It is reset
+	// when the notice changes.
 	confirming *Activity
 	noticed    int // counts notices, so that each expires on its own timer
 }
@@ -49,11 +55,13 @@ type model struct {
 // Messages to the model.
 type (
 	pageMsg   struct{ page Page } // new activity
-	lostMsg   struct{ err error } // the request failed
+	lostMsg   struct{ err error } // a request failed
 	askMsg    struct{}            // send the next request
-	logMsg    string              // a log entry
-	noticeMsg line                // the result of a key
-	panelMsg  struct {            // a notice with a text for the panel
+	totalsMsg []Destination
+	countMsg  struct{} // request the destinations
+	logMsg    string   // a log entry
+	noticeMsg line     // the result of a key
+	panelMsg  struct { // a notice, and a text for the panel
 		notice line
 		text   string
 	}
@@ -64,8 +72,8 @@ func newModel(ctx context.Context, c Config) *model {
 	return &model{ctx: ctx, config: c, place: c.After, selected: -1}
 }
 
-// append adds a line. If there are too many, it drops the oldest, or the new line while the
-// view is paused.
+// append adds a line. If there are too many lines, it drops the oldest lines. While the view is
+// paused, it drops the new line instead.
 func (m *model) append(l line) {
 	if len(m.lines) == keptLines {
 		if m.held() {
@@ -97,6 +105,21 @@ func (m *model) say(l line) tea.Cmd {
 	m.noticed++
 	n := m.noticed
 	return tea.Tick(noticeTime, func(time.Time) tea.Msg { return quietMsg(n) })
+}
+
+// open shows a text in the panel, or closes it if the text is empty.
+func (m *model) open(text string) {
+	m.panel, m.top = text, 0
+	m.wrap()
+}
+
+// wrap wraps the panel to the width of the screen.
+func (m *model) wrap() {
+	m.rows = nil
+	for row := range strings.Lines(m.panel) {
+		m.rows = append(m.rows, terminal.Wrap(terminal.Plain(strings.TrimSuffix(row, "\n")), m.width)...)
+	}
+	m.top = max(0, min(m.top, len(m.rows)-m.space()))
 }
 
 // picked returns the numbers of the lines that match the filter, oldest first.

@@ -25,14 +25,14 @@ const (
 	printLimit = 500
 )
 
-// Print prints activity until ctx ends or writing fails, starting with the first newest
-// activities or, as Lines, the first newest lines. It fails if the first request fails;
-// later it retries until the collector is available again.
+// Print prints activity until ctx ends or writing fails. It starts with the newest activities; first
+// is their maximum number. For the format Lines, first is the maximum number of lines. Print fails if
+// the first request fails. After that, it retries until the collector is available again.
 func Print(ctx context.Context, from Source, first int, out io.Writer, form Form) error {
 	paint := form == Lines && terminal.Colors(out)
 	after, limit, lost := "", first, ""
 	if form == Lines {
-		limit = printLimit // some activities are not lines
+		limit = printLimit // not every activity is a line
 	}
 	for ctx.Err() == nil {
 		page, err := from.Activity(ctx, after, limit, false)
@@ -90,6 +90,6 @@ func printed(page *Page, form Form, paint bool) []byte {
 
 // lastLines returns the last n lines of text.
 func lastLines(text []byte, n int) []byte {
-	lines := bytes.SplitAfter(text, []byte("\n")) // the last one is empty
+	lines := bytes.SplitAfter(text, []byte("\n")) // the last element is empty
 	return bytes.Join(lines[max(0, len(lines)-1-n):], nil)
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,30 +20,50 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// draw draws the screen: a title row, the lines and a row of keys.
+// draw draws the screen: a title, the totals, the lines or the panel, a notice and the keys.
 func (m *model) draw() string {
 	if m.width < 1 || m.height < 3 {
 		return ""
 	}
-	rows := append([]string{m.top()}, m.middle()...)
-	for len(rows) < m.height-1 {
+	rows := []string{m.title()}
+	if m.height >= lowScreen {
+		rows = append(rows, m.totals())
+	}
+	middle := m.middle()
+	rows = append(rows, middle[:min(len(middle), m.space())]...)
+	last := m.footer()
+	for len(rows) < m.height-len(last) {
 		rows = append(rows, "")
 	}
-	rows = append(rows, m.bottom())
+	rows = append(rows, last...)
 	for i := range rows {
 		rows[i] = terminal.Fit(rows[i], m.width)
 	}
 	return strings.Join(rows, "\n")
 }
 
-// room returns the number of rows for lines.
-func (m *model) room() int { return max(1, m.height-2-len(m.details())) }
+// space returns the number of rows between the header and the footer.
+func (m *model) space() int {
+	rows := m.height - 1 - len(m.footer())
+	if m.height >= lowScreen {
+		rows--
+	}
+	return max(0, rows)
+}
 
-func (m *model) top() string {
-	words := []string{terminal.Bold.Paint(m.config.Title), terminal.Plain(m.config.URL)}
+// room returns the number of rows for lines.
+func (m *model) room() int { return max(0, m.space()-len(m.details())) }
+
+// lowScreen is the height below which the screen has no totals.
+const lowScreen = 8
+
+func (m *model) title() string {
+	words := []string{terminal.Bold.Paint(m.config.Title)}
 	switch {
 	case m.lost != "":
 		words = append(words, terminal.Red.Paint("unreachable: "+terminal.Plain(m.lost)))
+	case m.panel != "":
+		words = append(words, terminal.Yellow.Paint(fmt.Sprintf("rows %d-%d of %d", m.top+1, min(m.top+m.space(), len(m.rows)), len(m.rows))))
 	case m.paused:
 		words = append(words, terminal.Yellow.Paint("paused"))
 	case m.selected >= 0:
@@ -58,20 +79,46 @@ func (m *model) top() string {
 	if m.filter != "" && !m.typing {
 		words = append(words, "only "+terminal.Bold.Paint(m.filter))
 	}
-	return strings.Join(words, "  ")
+	return strings.Join(append(words, terminal.Plain(m.config.URL)), "  ")
 }
 
-// middle returns the rows between the title and the keys.
+// totals returns the totals of all destinations, followed by the totals of each destination.
+// Destinations with failed calls come first, followed by destinations with pending calls.
+func (m *model) totals() string {
+	if len(m.destinations) == 0 {
+		return terminal.Faint.Paint("no destinations")
+	}
+	var all Destination
+	for _, d := range m.destinations {
+		all.Delivered += d.Delivered
+		all.Failed += d.Failed
+		all.Pending += d.Pending
+	}
+	parts := []string{terminal.Green.Paint(text.GroupDigits(all.Delivered)+" delivered") + all.problems()}
+	sorted := slices.SortedStableFunc(slices.Values(m.destinations), func(a, b Destination) int {
+		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Pending, a.Pending))
+	})
+	for _, d := range sorted {
+		parts = append(parts, terminal.Bold.Paint(terminal.Plain(d.Name))+" "+terminal.Plain(d.State)+d.problems())
+	}
+	return strings.Join(parts, terminal.Faint.Paint("  │  "))
+}
+
+// problems returns the numbers of failed and pending calls, with two spaces before each number.
+func (d *Destination) problems() (words string) {
+	if d.Failed > 0 {
+		words += "  " + terminal.Red.Paint(text.GroupDigits(d.Failed)+" failed")
+	}
+	if d.Pending > 0 {
+		words += "  " + terminal.Yellow.Paint(text.GroupDigits(d.Pending)+" pending")
+	}
+	return words
+}
+
+// middle returns the rows between the header and the footer. There may be more rows than space.
 func (m *model) middle() []string {
-	switch {
-	case m.help:
-		return m.helpText()
-	case m.panel != "":
-		rows := []string{""}
-		for row := range strings.Lines(m.panel) {
-			rows = append(rows, terminal.Wrap(terminal.Plain(strings.TrimSuffix(row, "\n")), m.width)...)
-		}
-		return rows[:min(len(rows), m.height-2)]
+	if m.panel != "" {
+		return m.rows[m.top:]
 	}
 	var rows []string
 	for _, n := range m.window() {
@@ -100,7 +147,7 @@ func (m *model) window() []int64 {
 	return picked[max(0, end-m.room()):end]
 }
 
-// below returns the number of lines after the visible ones.
+// below returns the number of lines below the visible lines.
 func (m *model) below() int64 {
 	picked, shown := m.picked(), m.window()
 	if len(shown) == 0 {
@@ -140,48 +187,49 @@ func (m *model) details() []string {
 	for _, row := range terminal.Wrap(terminal.Plain(strings.TrimSpace(strings.Join(facts, "  "))), m.width) {
 		rows = append(rows, terminal.Faint.Paint(row))
 	}
-	return rows[:min(len(rows), mostDetails, max(0, m.height-4))]
+	return rows[:min(len(rows), mostDetails, max(0, m.space()-2))]
 }
 
-// bottom returns the last row: keys, a notice or the filter.
-func (m *model) bottom() string {
+// footer returns the last rows: the notice, if any, and the keys or the filter.
+func (m *model) footer() (rows []string) {
+	if len(m.notice.columns) > 0 {
+		rows = append(rows, m.notice.row(wide, false, true))
+	}
 	switch {
 	case m.typing:
-		return "/" + m.filter + "▏" + terminal.Faint.Paint("  Enter: apply  Esc: clear")
-	case len(m.notice.columns) > 0:
-		return m.notice.row(wide, false, true)
-	case m.help || m.panel != "":
-		return terminal.Faint.Paint("press any key to return")
+		return append(rows, "/"+m.filter+"▏"+terminal.Faint.Paint("  Enter: apply  Esc: clear"))
+	case m.panel != "":
+		return append(rows, m.legend("Esc close", "↑↓ scroll", "PgUp/PgDn/Home/End go further"))
 	}
-	var words []string
-	for _, k := range []struct{ name, does string }{
-		{"↑↓", "select"}, {"r", "replay"}, {"o", "open"}, {"c", "curl"}, {"/", "filter"}, {"p", "pause"}, {"?", "help"}, {"q", "quit"},
-	} {
-		words = append(words, terminal.Bold.Paint(k.name)+" "+terminal.Faint.Paint(k.does))
-	}
-	return strings.Join(words, "  ")
+	return append(rows, m.legend("↑↓ select", "Enter details", "? help", "q quit", "r replay", "o open", "c curl", "/ filter", "p pause"))
 }
 
-// A key is an entry of the help.
-type key struct{ name, help string }
-
-var keys = []key{
-	{"↑ ↓", "select a line; PgUp, PgDn, Home and End go further"},
-	{"r", "replay the call to this destination or to all its destinations (asks first)"},
-	{"o", "open it in the inspector"},
-	{"c", "copy it as a curl command, and show the command"},
-	{"/", "filter lines; Esc clears the filter"},
-	{"p space", "pause or resume"},
-	{"Esc", "resume after selecting a line"},
-	{"?", "this help"},
-	{"q Ctrl-C", "quit"},
-}
-
-func (m *model) helpText() []string {
-	rows := []string{""}
-	for _, k := range keys {
-		rows = append(rows, "  "+terminal.Bold.Paint(fmt.Sprintf("%-9s", k.name))+" "+k.help)
+// legend returns the first keys that fit the screen. A space separates a key from its action.
+func (m *model) legend(keys ...string) (row string) {
+	for i, k := range keys {
+		name, does, _ := strings.Cut(k, " ")
+		next := terminal.Bold.Paint(name) + " " + terminal.Faint.Paint(does)
+		if i > 0 {
+			next = row + "  " + next
+		}
+		if terminal.Width(next) > m.width {
+			break
+		}
+		row = next
 	}
-	rows = append(rows, "", "  Activity that is too fast to read is counted: ⋯ 412 more.")
-	return rows[:min(len(rows), m.height-2)]
+	return row
 }
+
+const helpText = `↑ ↓       select a line; PgUp, PgDn, Home and End go further
+Enter     show the call's status, attempts and payload
+r         replay the call to this destination or to all its destinations (asks first)
+o         open it in the inspector
+c         copy it as a curl command, and show the command
+/         filter lines; Esc clears the filter
+p space   pause or resume
+Esc       close this text; resume after selecting a line
+?         this help
+q Ctrl-C  quit
+
+Activity that is too fast to read is counted: ⋯ 412 more.
+`

@@ -26,6 +26,8 @@ type panics struct{}
 func (panics) Activity(context.Context, string, int, bool) (live.Page, error) { panic("a mistake") }
 func (panics) Replay(context.Context, live.Activity) (string, error)          { return "", errors.New("no") }
 func (panics) Curl(context.Context, live.Activity) (string, error)            { return "", errors.New("no") }
+func (panics) Destinations(context.Context) ([]live.Destination, error)       { return nil, errors.New("no") }
+func (panics) Details(context.Context, live.Activity) (string, error)         { return "", errors.New("no") }
 
 func TestPanicRestoresTheTerminal(t *testing.T) {
 	if raceDetector {

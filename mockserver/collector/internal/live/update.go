@@ -9,7 +9,20 @@ import (
 )
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return m.ask() }
+func (m *model) Init() tea.Cmd { return tea.Batch(m.ask(), m.count()) }
+
+// count returns a command that requests the destinations. If the request fails, the previous
+// destinations stay visible, and the error of ask is shown.
+func (m *model) count() tea.Cmd {
+	ctx, source, known := m.ctx, m.config.Source, m.destinations
+	return func() tea.Msg {
+		destinations, err := source.Destinations(ctx)
+		if err != nil {
+			return totalsMsg(known)
+		}
+		return totalsMsg(destinations)
+	}
+}
 
 // ask returns a command that requests new activity.
 func (m *model) ask() tea.Cmd {
@@ -33,6 +46,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
+		m.wrap()
 	case tea.KeyPressMsg:
 		return m, m.press(msg)
 	case tea.PasteMsg:
@@ -46,12 +60,17 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case lostMsg:
 		m.lost = msg.err.Error()
 		return m, askAfter(errorPause)
+	case countMsg:
+		return m, m.count()
+	case totalsMsg:
+		m.destinations = msg
+		return m, tea.Tick(totalsPause, func(time.Time) tea.Msg { return countMsg{} })
 	case logMsg:
 		m.append(logLine(string(msg)))
 	case noticeMsg:
 		return m, m.say(line(msg))
 	case panelMsg:
-		m.panel = msg.text
+		m.open(msg.text)
 		return m, m.say(msg.notice)
 	case quietMsg:
 		if int(msg) == m.noticed {
@@ -61,7 +80,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// take adds a page.
+// take adds the activities of a page.
 func (m *model) take(page *Page) tea.Cmd {
 	m.place, m.lost = page.Next, ""
 	pause := framePause

@@ -21,7 +21,7 @@ import (
 // scrapeTimeout limits the requests to the queue during a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts events as an event.Observer, and reads the other values from the collector
+// Metrics is an event.Observer that counts events. It reads all other values from the collector
 // at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -40,21 +40,21 @@ type Metrics struct {
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
-// watched is the source of values that are read at each scrape.
+// watched contains the sources of the values that are read at each scrape.
 type watched struct {
 	*engine.Collector
 	dropped func() uint64
 }
 
-// maxLabels limits the values of the labels source and event; further values are reported
-// as otherLabel. Senders can create sources if any write key is accepted, and reloaded plans
-// can contain new events.
+// maxLabels limits the number of values of the labels source and event. Further values are
+// reported as otherLabel. A limit is necessary, because senders can create sources if any write
+// key is accepted, and reloaded plans can contain new events.
 const (
 	maxLabels  = 1000
 	otherLabel = "(other)"
 )
 
-// New returns metrics for a collector of this version.
+// New returns the metrics of a collector with the given version.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -91,8 +91,8 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch sets the collector to read at each scrape, and a function that returns the number of
-// dropped attempt records.
+// Watch sets the collector that is read at each scrape. It also sets a function that returns the
+// number of dropped attempt records.
 func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
@@ -146,7 +146,7 @@ func (m *Metrics) Observe(e event.Event) {
 // CountAlert counts an attempt to send an alert.
 func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
 
-// CountTelemetry counts n spans or exports of metrics.
+// CountTelemetry counts n spans, or n exports of metrics.
 func (m *Metrics) CountTelemetry(signal, result string, n int) {
 	m.telemetry.WithLabelValues(signal, result).Add(float64(n))
 }
@@ -168,7 +168,7 @@ func (m *Metrics) countViolations(source string, violations []tracking.Violation
 
 func (m *Metrics) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
-		return // a replay scheduled it; there was no attempt
+		return // a replay scheduled the call, and there was no attempt
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
 	switch e.State {
@@ -182,8 +182,8 @@ func (m *Metrics) ended(e tracking.Ended) {
 // state collects the values that are read at each scrape.
 type state Metrics
 
-// Describe implements prometheus.Collector. It sends nothing, which makes the collector
-// unchecked: its metrics vary between scrapes.
+// Describe implements prometheus.Collector. It sends nothing, because the metrics vary between
+// scrapes. Prometheus therefore does not check them.
 func (*state) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -220,7 +220,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge("collector_destination_down", "Whether attempts are reduced after consecutive failures: 1 or 0.", one(d.Down), label)
 		gauge("collector_destination_paused", "Whether an operator paused the destination: 1 or 0.", one(d.Paused), label)
 		gauge("collector_destination_held", "Whether a Retry-After header of the receiver delays attempts: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
-		gauge("collector_destination_gone", "Whether deliveries stopped because the webhooks answered 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
+		gauge("collector_destination_gone", "Whether deliveries stopped because the webhooks responded with 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
 		gauge("collector_destination_failures", "Consecutive failed calls.", float64(d.Failures), label)
 	}
 	ledgers, err := c.Ledger(ctx)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// The number of series is limited even if any write key creates a source, and all calls are
-// counted.
+// TestSourceLabelsAreLimited checks that the number of series is limited even if any write key
+// creates a source, and that all calls are counted.
 func TestSourceLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	for range 2 {
@@ -38,7 +38,8 @@ func TestSourceLabelsAreLimited(t *testing.T) {
 	assert.EqualValues(t, 200, accepted[otherLabel])
 }
 
-// The number of series is limited even if reloaded plans have other events each time.
+// TestEventLabelsAreLimited checks that the number of series is limited even if each reloaded
+// plan has different events.
 func TestEventLabelsAreLimited(t *testing.T) {
 	m := New("test")
 	violating := func(event string) tracking.Call {
@@ -64,7 +65,7 @@ func TestEventLabelsAreLimited(t *testing.T) {
 	assert.EqualValues(t, 1, counted[otherLabel+", unplanned event"])
 }
 
-// The metrics in the documentation exist.
+// TestDocumentedMetricsExist checks that the metrics in the documentation exist.
 func TestDocumentedMetricsExist(t *testing.T) {
 	document, err := os.ReadFile(filepath.FromSlash("../../../../docs/operating.md"))
 	require.NoError(t, err)

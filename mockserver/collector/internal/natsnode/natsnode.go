@@ -1,5 +1,5 @@
 // Package natsnode runs a NATS server of a cluster in the current process, for tests and
-// benchmarks. It needs no installed server, and tests can kill its process.
+// benchmarks. Tests that run this process can kill the server, and need no installed server.
 package natsnode
 
 import (
@@ -14,15 +14,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// A Node is a server of a cluster. It syncs every write, and exposes its settings to clients.
+// A Node is a server of a cluster. The server syncs every write, and clients can read its
+// settings.
 type Node struct {
 	Name   string
-	Dir    string   // used by this node only
+	Dir    string   // directory that only this node uses
 	Client string   // listen address for clients
 	Routes string   // listen address for other servers
 	Peers  []string // route URLs of all nodes
-	// NoJetStream disables JetStream. Servers do this themselves if they cannot read their
-	// cluster state.
+	// NoJetStream disables JetStream, in the same way as a server that cannot read its cluster
+	// state.
 	NoJetStream bool
 }
 

@@ -38,12 +38,12 @@ type Screen struct {
 func New(width, height int) *Screen {
 	s := &Screen{changed: make(chan struct{}), terminal: vt.NewEmulator(width, height)}
 	s.terminal.SetCallbacks(vt.Callbacks{CursorVisibility: func(visible bool) { s.hidden = !visible }})
-	go func() { _, _ = io.Copy(io.Discard, s.terminal) }() // responses to queries
+	go func() { _, _ = io.Copy(io.Discard, s.terminal) }() // discard the responses to terminal queries
 	return s
 }
 
-// Close stops the emulation of responses to queries. The screen can still be read. It
-// closes the pipe of the responses: Emulator.Close has a race with Read.
+// Close stops the goroutine that discards responses. The screen can still be read. Close closes
+// the pipe of the responses, because Emulator.Close has a race with Read.
 func (s *Screen) Close() error { return s.terminal.InputPipe().(io.Closer).Close() }
 
 func (s *Screen) Resize(width, height int) {

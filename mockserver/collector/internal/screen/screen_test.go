@@ -13,7 +13,7 @@ func write(t *testing.T, text string) *screen.Screen {
 	t.Helper()
 	s := screen.New(8, 4)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	for i := range len(text) { // splits escape sequences and characters
+	for i := range len(text) { // split escape sequences and characters
 		_, err := s.Write([]byte(text[i : i+1]))
 		require.NoError(t, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// newAlertReceiver returns a webhook that verifies alerts, and the alerts it received.
+// newAlertReceiver starts a webhook that verifies alerts. got receives the alerts.
 func newAlertReceiver(t *testing.T, verify func(r *http.Request, body []byte) error) (url string, got <-chan map[string]any) {
 	t.Helper()
 	alerts := make(chan map[string]any, 100)
@@ -68,7 +68,7 @@ func TestAlerts(t *testing.T) {
 	for len(kinds) < 3 {
 		a := next(t, got)
 		assert.Equal(t, "alert", a["type"])
-		if a["kind"] == "destination" { // the given_up alert recovers quickly
+		if a["kind"] == "destination" { // the given_up alert recovers soon
 			assert.Equal(t, "raised", a["state"])
 		}
 		kinds[a["kind"].(string)+" "+a["destination"].(string)] = true
@@ -101,7 +101,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Egress rules apply to alerts.
+// TestEgressAppliesToAlerts checks that the egress rules apply to alerts.
 func TestEgressAppliesToAlerts(t *testing.T) {
 	url, got := newAlertReceiver(t, func(*http.Request, []byte) error { return nil })
 	c := config.Config{

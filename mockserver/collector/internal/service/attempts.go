@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// attemptsBytes limits stored attempts, because the process reads them at its start.
+	// attemptsBytes limits the size of stored attempts, because each start reads them.
 	attemptsBytes = 64 << 20
-	// restoredBytes limits the records that are read into the history.
+	// restoredBytes limits the size of the records that are read into the history.
 	restoredBytes = 16 << 20
 )
 
-// An attemptLog stores attempts and outcomes as an event.Observer. With it, the history
-// includes previous runs and other collectors that share the queue.
+// An attemptLog is an event.Observer that stores attempts and outcomes. The stored records let
+// the history include previous runs, and other collectors that share the queue.
 type attemptLog struct {
 	log     *store.AttemptLog
 	history *history.History
@@ -29,7 +29,7 @@ type attemptLog struct {
 	logger  *slog.Logger
 
 	cancel   context.CancelFunc // stops reading
-	reading  sync.WaitGroup     // the goroutine of read
+	reading  sync.WaitGroup     // waits for the goroutine of read
 	restored chan struct{}      // closed when existing records have been read
 }
 
@@ -42,9 +42,9 @@ func newAttemptLog(log *store.AttemptLog, history *history.History, plans *plans
 	}
 }
 
-// read starts reading existing records into the history. If hear is not nil, it then passes
-// new records of other processes to hear. Reading takes time and memory, so call it after
-// the start is complete.
+// read starts reading existing records into the history. If hear is not nil, it then passes the
+// new records of other processes to hear. Call it after the start is complete, because reading
+// takes time and memory.
 func (l *attemptLog) read(hear func(event.Event)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
@@ -75,9 +75,9 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 	return next, err
 }
 
-// Observe implements event.Observer. It stores attempts, and outcomes other than deliveries,
-// which follow from attempts. The queue stores accepted calls; other events concern only
-// this process.
+// Observe implements event.Observer. It stores attempts, and all outcomes except deliveries.
+// Deliveries can be derived from attempts. Accepted calls are stored in the queue, and other
+// events are only relevant for this process.
 func (l *attemptLog) Observe(e event.Event) {
 	buffer := recordBuffers.Get().(*[]byte)
 	defer recordBuffers.Put(buffer)
@@ -95,7 +95,8 @@ func (l *attemptLog) Observe(e event.Event) {
 	l.log.Record(*buffer)
 }
 
-// recordBuffers contains buffers for encoding. The log copies records.
+// recordBuffers contains buffers for encoding. They can be reused, because the log copies
+// records.
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // deliveredBy returns the outcome of a successful attempt.
@@ -116,7 +117,7 @@ func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	switch {
 	case err != nil:
 		l.logger.Warn("skipped an unreadable attempt record", "error", err)
-	case r.writer == l.writer: // the history already has it
+	case r.writer == l.writer: // the history already contains this process's record
 	case r.attempt != nil:
 		tell(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Kinds of records. A record consists of its kind and its fields: numbers as varints, strings
-// with a length prefix.
+// Kinds of records. A record starts with its kind, followed by its fields. Numbers are varints,
+// and strings have a length prefix.
 const (
 	recordAttempt = 1
 	recordEnded   = 2
@@ -38,7 +38,8 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	return b
 }
 
-// appendEnded includes the body if there may be no attempt with it.
+// appendEnded appends the record of an outcome. The record includes the body if the call may
+// have no attempt.
 func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	b = append(b, recordEnded)
 	for _, s := range []string{writer, e.Source, e.CallID, e.Destination, e.Reason} {
@@ -85,7 +86,7 @@ func appendHeader(b []byte, h http.Header) []byte {
 	return b
 }
 
-// A logged is a decoded record: an attempt or an outcome.
+// A logged is a decoded record, either of an attempt or of an outcome.
 type logged struct {
 	writer  string
 	attempt *tracking.Attempt
@@ -124,7 +125,7 @@ func readLogged(data []byte) (logged, error) {
 	return r, nil
 }
 
-// A recordReader decodes fields until the first error.
+// A recordReader decodes fields until an error occurs.
 type recordReader struct {
 	data []byte
 	err  error

@@ -92,7 +92,7 @@ func FuzzRecords(f *testing.F) {
 	at := call.ReceivedAt
 	attempt := tracking.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
 		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Status: 503, Verdict: webhook.Temporary, Reason: "status",
-		Error: "answered 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
+		Error: "responded with 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
 		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
 	}}
 	ended := tracking.Ended{

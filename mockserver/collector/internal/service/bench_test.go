@@ -46,9 +46,9 @@ func benchPlan(b *testing.B) string {
 	return path
 }
 
-// BenchmarkIngestWithPlan alternates batches of 100 calls to a source without a plan and to
-// one with a plan of 50 events. It reports the CPU time per call of the whole process for
-// both, and their ratio.
+// BenchmarkIngestWithPlan sends batches of 100 calls alternately to a source without a plan and
+// to a source with a plan of 50 events. For both sources it reports the CPU time of the process
+// per call. It also reports the ratio of the two times.
 func BenchmarkIngestWithPlan(b *testing.B) {
 	const calls = 100
 	path := filepath.Join(b.TempDir(), "collector.yaml")
@@ -89,14 +89,14 @@ func BenchmarkIngestWithPlan(b *testing.B) {
 			b.Fatalf("%d: %s", w.Code, text)
 		}
 	}
-	const turn = 20 // batches
+	const turn = 20 // number of batches per source
 	var cpu [2]time.Duration
 	var ratios []float64
 	n, posts := 0, 0
 	for b.Loop() {
 		var now [2]time.Duration
 		for i := range 2 {
-			at := (i + len(ratios)) % 2 // alternate which source is first
+			at := (i + len(ratios)) % 2 // alternate the order of the sources
 			key := []string{"a-bench-key", "b-bench-key"}[at]
 			var bodies [turn]string
 			for j := range bodies {

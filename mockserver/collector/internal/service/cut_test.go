@@ -61,8 +61,8 @@ func (l *cuttableLink) carry(to, from net.Conn) {
 	}
 }
 
-// A collector without a connection to its cluster rejects calls within two seconds, and
-// retried calls are stored once.
+// TestDisconnectedCollectorRespondsSoon checks that a collector without a connection to its
+// cluster rejects calls within two seconds, and that retried calls are stored once.
 func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	link := newCuttableLink(t, startNATS(t))
@@ -95,7 +95,7 @@ func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	require.Error(t, s.collector.Ready(t.Context()))
 	longest = max(longest, time.Since(began))
 	link.mu.Unlock()
-	t.Logf("the longest answer took %v", longest) // below two seconds on an idle machine
+	t.Logf("the longest answer took %v", longest) // less than two seconds on an idle machine
 
 	for i := range 4 {
 		waitFor(t, func() bool { return post(i+1) == http.StatusOK })

@@ -9,8 +9,8 @@ import (
 )
 
 // everything returns the handler for the admin API, the inspector and the tracking API. Only
-// operators have access to the admin API. endpoint is the URL of the tracking API if it has
-// a separate listener.
+// operators have access to the admin API. If the tracking API has a separate listener, endpoint
+// is the URL of that listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
 	api := admin.New(s.collector, s.options.Version)

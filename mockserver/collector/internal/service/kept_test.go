@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
-// Learned event shapes survive a restart.
+// TestEventShapesSurviveRestart checks that learned event shapes survive a restart.
 func TestEventShapesSurviveRestart(t *testing.T) {
 	c := &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
 	post := func(s *Service, id, properties string) {
@@ -58,7 +58,7 @@ func TestEventShapesSurviveRestart(t *testing.T) {
 	waitFor(t, func() bool { return known(second).Calls == 11 })
 }
 
-// Delivery statistics and failures survive a restart.
+// TestStatisticsSurviveRestart checks that delivery statistics and failures survive a restart.
 func TestStatisticsSurviveRestart(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no user Ada", http.StatusBadRequest)

@@ -35,8 +35,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A listSample is a data directory with a sent list, an unsent list and an unsent deletion
-// request.
+// A listSample is a data directory that contains a list that was sent, a list that was not sent
+// and a deletion request that was not sent.
 type listSample struct {
 	dir                    string
 	first, second, deleted []string // user IDs
@@ -50,10 +50,11 @@ type stateRecord struct {
 	from, to int
 	key      string
 	value    []byte
-	live     bool // the latest record of its key
+	live     bool // whether the record is the latest with its key
 }
 
-// A shutJournal rejects calls while it is shut. Close does not close the journal.
+// A shutJournal is a journal that rejects calls while it is shut. Its Close method does not
+// close the underlying journal.
 type shutJournal struct {
 	*jetstream.Journal
 	shut atomic.Bool
@@ -92,7 +93,7 @@ func (r *listReceiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// take returns the distinct notifications since the last take, sorted.
+// take returns the distinct notifications since the last call of take, sorted.
 func (r *listReceiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +178,7 @@ func newListSample(t *testing.T, n int) *listSample {
 	_, err = c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr", UserIDs: s.deleted})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
-	require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir))) // simulates a kill
+	require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir))) // simulates a kill by copying the directory of a running journal
 	require.NoError(t, j.Close())
 	s.readRecords(t)
 	return s
@@ -215,7 +216,8 @@ func (s *listSample) readRecords(t *testing.T) {
 	}
 }
 
-// usersOf returns the user IDs in a segment or chunk.
+// usersOf returns the user IDs in a record: a segment of a list, or a chunk of a deletion
+// request.
 func (r stateRecord) usersOf(t *testing.T) (ids []string) {
 	t.Helper()
 	switch kind, _, _ := strings.Cut(r.key, "."); kind {
@@ -240,7 +242,8 @@ func without(ids, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return lost[id] })
 }
 
-// want returns the notifications to expect after the loss of a record.
+// want returns the expected notifications, the affected list and the number of lost users. hit is
+// the lost record.
 func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list string, lost int) {
 	t.Helper()
 	gone := hit.usersOf(t)
@@ -259,7 +262,7 @@ func (s *listSample) want(t *testing.T, hit stateRecord) (notices []string, list
 		rest := without(s.second, gone)
 		slices.Sort(rest)
 		at, _ := slices.BinarySearch(rest, gone[0])
-		left = slices.DeleteFunc(left, func(id string) bool { // unknown whether they left
+		left = slices.DeleteFunc(left, func(id string) bool { // it is unknown whether users in the range of the lost segment left
 			return (at == 0 || id > rest[at-1]) && (at == len(rest) || id < rest[at])
 		})
 	}
@@ -287,9 +290,9 @@ func (s *listSample) isFirst(hit stateRecord) bool {
 	return true
 }
 
-// TestLostListRecords flips bits in the state bucket. If the loss is accepted, exactly the
-// users in the corrupted record are lost, and they are reported. LIST_FLIPS sets the number
-// of bits and selects lists of 9,000 users; JOURNAL_SEED sets the seed.
+// TestLostListRecords flips bits in the state bucket. If the loss is accepted, only the users in
+// the corrupted record are lost, and they are reported. LIST_FLIPS sets the number of bits and
+// selects lists of 9,000 users. JOURNAL_SEED sets the seed.
 func TestLostListRecords(t *testing.T) {
 	t.Parallel()
 	flips, _ := strconv.Atoi(os.Getenv("LIST_FLIPS"))
@@ -308,7 +311,7 @@ func TestLostListRecords(t *testing.T) {
 	for i := range flips {
 		bit, hit := random.Intn(8), random.Intn(len(s.records))
 		at := random.Intn(s.records[hit].to - s.records[hit].from)
-		if i%2 == 0 { // large records are hit more often
+		if i%2 == 0 { // prefer large records in half of the tries
 			at, hit = random.Intn(size), 0
 			for ; at >= s.records[hit].to-s.records[hit].from; hit++ {
 				at -= s.records[hit].to - s.records[hit].from
@@ -322,13 +325,13 @@ func TestLostListRecords(t *testing.T) {
 	t.Logf("JOURNAL_SEED=%d: %v", seed, kinds)
 }
 
-// try flips a bit and sends all remaining notifications.
+// try flips a bit, opens the journal and sends the notifications that were not sent.
 func (s *listSample) try(t *testing.T, hit stateRecord, at, bit int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "data")
-	defer os.RemoveAll(dir) // there may be many
+	defer os.RemoveAll(dir) // the test makes many copies
 	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
 	block, err := os.ReadFile(filepath.Join(dir, hit.file))
 	require.NoError(t, err)

@@ -88,8 +88,9 @@ func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers
 }
 
 // deleteRemoved deletes the destinations that were removed from the configuration while no
-// collector ran. They would otherwise receive calls that no one delivers. On a cluster,
-// another collector may have the destination; the queue deletes it once none has.
+// collector ran. Otherwise they would keep receiving calls that no collector delivers. It
+// deletes nothing on a cluster, because another collector may still have the destination. There,
+// the queue deletes a destination that no collector has.
 func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {

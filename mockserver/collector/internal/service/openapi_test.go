@@ -157,7 +157,8 @@ func TestAdminAPIMatchesDocument(t *testing.T) {
 	contract.allChecked()
 }
 
-// Every operation can return this response.
+// TestRateLimitOfTokensIsDocumented checks the response to too many invalid tokens, which every
+// operation can return.
 func TestRateLimitOfTokensIsDocumented(t *testing.T) {
 	open := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
 	contract := newContract(t, open.AdminURL())
@@ -177,11 +178,11 @@ func TestRateLimitOfTokensIsDocumented(t *testing.T) {
 	contract.check("GET", "/health", "", http.StatusTooManyRequests)
 }
 
-// A contract is the OpenAPI document of a server.
+// A contract checks a server against its OpenAPI document.
 type contract struct {
 	t       *testing.T
 	url     string
-	token   string // for requests; empty: none
+	token   string // admin token for requests; may be empty
 	doc     *openapi3.T
 	checked map[*openapi3.Operation]bool
 }
@@ -218,7 +219,7 @@ func (c *contract) check(method, path, body string, status int) {
 	default:
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// The router does not support escaped slashes; the server does.
+	// Unlike the server, the router of the OpenAPI package does not support escaped slashes.
 	routed := req.Clone(c.t.Context())
 	routed.URL.Path, routed.URL.RawPath = strings.ReplaceAll(req.URL.EscapedPath(), "%2F", "-"), ""
 	routed.Body = io.NopCloser(strings.NewReader(body))
@@ -245,7 +246,7 @@ func (c *contract) check(method, path, body string, status int) {
 	}
 }
 
-// allChecked reports operations without a successful response.
+// allChecked fails the test for each operation that has not responded with success.
 func (c *contract) allChecked() {
 	for path, item := range c.doc.Paths.Map() {
 		for method, operation := range item.Operations() {
@@ -271,6 +272,6 @@ func waitFor(t *testing.T, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain")
 		}
-		time.Sleep(5 * time.Millisecond) // the other process sends no event
+		time.Sleep(5 * time.Millisecond) // the other process cannot notify the test
 	}
 }

@@ -25,7 +25,7 @@ const (
 // plans implements engine.Plans with the current tracking plans of the sources.
 type plans struct{ inUse atomic.Pointer[plansInUse] }
 
-// plansInUse is immutable.
+// plansInUse is the current value of plans. It is immutable.
 type plansInUse struct {
 	bySource  map[string]*sourcePlan
 	receivers map[string]bool // sources that receive calls about violations
@@ -44,9 +44,9 @@ func newPlans(c *config.Config) *plans {
 	return p
 }
 
-// change switches to the plans of a new configuration if apply succeeds. While apply runs,
-// plans of both configurations are active, so that calls of added and removed sources are
-// checked.
+// change switches to the plans of a new configuration if apply succeeds. While apply runs, the
+// plans of both configurations are active, because calls of both added and removed sources must
+// be checked.
 func (p *plans) change(c *config.Config, apply func() error) error {
 	before, after := p.inUse.Load(), plansOf(c)
 	both := plansInUse{maps.Clone(after.bySource), maps.Clone(after.receivers)}
@@ -87,8 +87,8 @@ func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
 	return ingest.Verdict{Violations: violations, Reject: s.OnViolation == config.Reject, ReportTo: s.ViolationsTo}
 }
 
-// of returns the plan that applies to a call, or nil. Calls about violations are not checked,
-// because they would cause further violations.
+// of returns the plan that applies to a call, or nil. It returns nil for calls about violations,
+// because checking them could cause further violations.
 func (p *plans) of(c *tracking.Call) *sourcePlan {
 	now := p.inUse.Load()
 	s := now.bySource[c.Source]
@@ -110,10 +110,11 @@ func (p *plans) Quarantine(c *tracking.Call) (reason string) {
 	return ""
 }
 
-// mark sets the violations of a call that another process accepted, using the current plans.
+// mark checks a call that another process accepted with the current plans, and sets its
+// violations.
 func (p *plans) mark(c *tracking.Call) { c.Violations = p.violationsOf(c) }
 
-// violationsOf checks a stored call. Synthetic calls have no violations.
+// violationsOf returns the violations of a stored call. Synthetic calls have no violations.
 func (p *plans) violationsOf(c *tracking.Call) []tracking.Violation {
 	s := p.of(c)
 	if s == nil || history.IsSynthetic(c) {

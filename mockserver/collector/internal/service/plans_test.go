@@ -14,7 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// planned returns a configuration with one source, whose plan rejects calls without a total.
+// planned returns a configuration with one source. The plan of the source rejects calls without
+// a total.
 func planned(t *testing.T, source string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +32,8 @@ func planned(t *testing.T, source string) *config.Config {
 	return c
 }
 
-// Calls of added and removed sources are checked while the configuration changes.
+// TestPlansApplyDuringReload checks that calls of added and removed sources are checked while
+// the configuration changes.
 func TestPlansApplyDuringReload(t *testing.T) {
 	p := newPlans(planned(t, "before"))
 	rejects := func(source string) bool {

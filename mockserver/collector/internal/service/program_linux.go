@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// unmapProgram unmaps clean pages of the executable. The kernel maps many pages around each
-// page that is used: four fifths of the file at the start, of which an idle collector needs
-// one fifth. Pages are mapped again from the page cache when they are used.
+// unmapProgram unmaps clean pages of the executable. At the start, the kernel maps four fifths
+// of the file, because it maps many pages around each page that is used. An idle collector needs
+// one fifth. The kernel maps pages again from the page cache when they are used.
 func unmapProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -32,7 +32,8 @@ func unmapProgram() {
 			}
 			continue
 		}
-		// Modified pages, such as those with breakpoints, are anonymous.
+		// Only mappings without anonymous pages are clean. Modified pages, such as pages with
+		// breakpoints, are anonymous.
 		if value, ok := strings.CutPrefix(line, "Anonymous:"); ok && strings.TrimSpace(value) == "0 kB" && start < end {
 			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, start, end-start, syscall.MADV_DONTNEED)
 		}

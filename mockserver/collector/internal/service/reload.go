@@ -15,15 +15,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
-// settle is how long a file must be unchanged before it is read. Editors write in steps.
+// settle is how long a file must be unchanged before it is read, because editors write files in
+// several steps.
 const settle = 100 * time.Millisecond
 
-// unsettled limits that wait, because other files in the directory may change continuously.
+// unsettled limits the total wait for settle, because other files in the directory may change
+// continuously.
 const unsettled = time.Second
 
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
-// telemetry, the admin token, hosts and proxies, the certificate and the log level. It
-// returns the names of other changed settings, which require a restart. On errors the
+// telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns
+// the names of the other changed settings, which require a restart. If it returns an error, the
 // current configuration stays in effect.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
@@ -32,7 +34,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if err != nil {
 		return nil, err
 	}
-	// Listeners do not change, and therefore neither does the need for a token.
+	// A reload does not change the listeners, and whether a token is required depends on them.
 	guard := guardConfig(s.options.Config)
 	guard.Token, guard.Hosts, guard.Proxies = c.Admin.Token, c.Admin.Hosts, c.Admin.Proxies
 	if _, err := access.NewGuard(guard); err != nil {
@@ -91,7 +93,7 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 		return err
 	}
 	settled := time.After(0) // the files may have changed since the start
-	stirred := time.Now()    // time of the first unsettled change
+	stirred := time.Now()    // time of the first change that has not been read
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,22 +116,22 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 	}
 }
 
-// watch watches the directories of files and of the targets of links, because files can be
-// replaced.
+// watch watches the directories that contain the files and the targets of links. It does not
+// watch the files themselves, because programs replace files.
 func watch(watcher *fsnotify.Watcher, files config.Files) error {
 	for _, path := range files.Paths() {
 		if err := watcher.Add(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("cannot watch %s: %w", path, err)
 		}
 		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
-			_ = watcher.Add(filepath.Dir(target)) // changes of the link itself are detected
+			_ = watcher.Add(filepath.Dir(target)) // without this watch, changes of the link itself are still detected
 		}
 	}
 	return nil
 }
 
-// reloadFile reloads the configuration and returns the files to watch. On errors these
-// include the previous files.
+// reloadFile reloads the configuration and returns the files to watch. If the reload fails, it
+// also returns the previous files.
 func (s *Service) reloadFile(ctx context.Context, path string, before config.Files, watcher *fsnotify.Watcher) config.Files {
 	before = before.Now()
 	c, files, err := config.LoadFiles(path)

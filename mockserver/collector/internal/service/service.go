@@ -33,15 +33,16 @@ type Options struct {
 	AcceptLoss bool
 	// AcceptLazySync allows a cluster whose servers acknowledge calls before they are on disk.
 	AcceptLazySync bool
-	// SaveMemory lowers GOGC unless the environment sets it, and returns unused memory.
+	// SaveMemory returns unused memory to the system. It also lowers GOGC, unless the
+	// environment sets it.
 	SaveMemory bool
 	Version    string
 	Log        *slog.Logger
 	// Level is updated when log.level changes. It may be nil.
 	Level *slog.LevelVar
 
-	clientOf func(*http.Request) netip.Addr // for the tracking API; may be nil
-	isHTTPS  func(*http.Request) bool       // for the tracking API; may be nil
+	clientOf func(*http.Request) netip.Addr // returns the client's address for the tracking API; may be nil
+	isHTTPS  func(*http.Request) bool       // reports whether a request to the tracking API used HTTPS; may be nil
 }
 
 // A Service is a collector with its listeners.
@@ -64,7 +65,7 @@ type Service struct {
 	reloading sync.Mutex // serializes Reload
 }
 
-// A listener serves one address.
+// A listener is an HTTP server with its address.
 type listener struct {
 	server  *http.Server
 	address net.Addr
@@ -76,7 +77,7 @@ type listener struct {
 type ListenError struct {
 	Setting string // listen or admin.listen
 	Address string
-	Err     error // without the address
+	Err     error // does not contain the address
 }
 
 func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": " + e.Err.Error() }
@@ -99,7 +100,7 @@ func (s *storage) close() error {
 	return s.queue.Close()
 }
 
-// loadCertificate returns nil if no certificate is configured.
+// loadCertificate reads the certificate. It returns nil if no certificate is configured.
 func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	if c.TLS.CertFile == "" {
 		return nil, nil
@@ -111,7 +112,7 @@ func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// alertsConfig returns nil if alerts are off.
+// alertsConfig returns the configuration of alerts, or nil if alerts are off.
 func alertsConfig(c *config.Config) *alerts.Config {
 	if c.Alerts == nil {
 		return nil
@@ -119,7 +120,7 @@ func alertsConfig(c *config.Config) *alerts.Config {
 	return &alerts.Config{Settings: c.Alerts.Settings(), After: time.Duration(c.Alerts.After), Slack: c.Alerts.Format == config.AlertsSlack}
 }
 
-// telemetryConfig returns nil if exports are off.
+// telemetryConfig returns the configuration of exports, or nil if exports are off.
 func telemetryConfig(c *config.Config) *telemetry.Config {
 	o := c.Telemetry.OTLP
 	if o == nil {
@@ -133,8 +134,8 @@ func telemetryConfig(c *config.Config) *telemetry.Config {
 	}
 }
 
-// configureTelemetry configures the export of traces and metrics. Errors, for example in
-// environment variables, do not prevent a start.
+// configureTelemetry configures the export of traces and metrics. It only logs errors, for
+// example in environment variables, because they must not prevent a start.
 func (s *Service) configureTelemetry(ctx context.Context, c *config.Config) {
 	if err := s.telemetry.Configure(ctx, telemetryConfig(c)); err != nil {
 		s.log.Error("cannot apply the telemetry settings; the previous ones stay in effect", "error", err)

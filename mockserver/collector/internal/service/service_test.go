@@ -43,7 +43,7 @@ import (
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// get returns the status and body of a response.
+// get sends a GET request and returns the status and body of the response.
 func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -222,7 +222,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
 	require.True(t, send(s.URL(), "web-key", "d", 1))
 
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // the metric follows the ledger
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // the metric is updated after the ledger
 		_, text := get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
 		for _, want := range []string{
 			`collector_calls_accepted_total{source="web"} 7`,
@@ -255,7 +255,8 @@ func TestMetrics(t *testing.T) {
 	}, 3*time.Minute, 5*time.Millisecond)
 }
 
-// Tests with the in-memory queue see the same response as production.
+// TestFullQueueResponseIsTheSameInMemory checks that tests with the in-memory queue see the same
+// response as in production.
 func TestFullQueueResponseIsTheSameInMemory(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(receiver.Close)
@@ -331,7 +332,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte("sources: nonsense"), 0o600))
 	again <- syscall.SIGHUP
-	again <- syscall.SIGHUP // the first has been applied
+	again <- syscall.SIGHUP // sent when the first reload is done
 	assert.Len(t, s.collector.Settings().Sources, 2, "what was stays")
 	stop()
 
@@ -352,8 +353,8 @@ func TestReloadLosesNoCall(t *testing.T) {
 	assert.Len(t, ledgers, 2)
 }
 
-// writeGeneration replaces a configuration atomically, as editors and Kubernetes do, with a
-// new source, destination and header.
+// writeGeneration replaces a configuration atomically, in the same way as editors and
+// Kubernetes. The new configuration has a different source, destination and header.
 func writeGeneration(t *testing.T, path, receiver string, generation int) {
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -392,8 +393,9 @@ func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 	}
 }
 
-// The configuration is a link, its secrets are in a directory that is replaced as a whole, as
-// in Kubernetes, and a file next to them changes continuously.
+// TestReloadOfReferencedFiles replaces files in the same way as Kubernetes. The configuration is
+// a link, and its secrets are in a directory that is replaced as a whole. A file next to them
+// changes continuously.
 func TestReloadOfReferencedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -492,7 +494,7 @@ destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "htt
 	defer following.Wait()
 	defer cancel()
 
-	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload warns of it
+	require.NoError(t, os.Chmod(secret, 0o644)) //nolint:gosec // the reload logs a warning
 	again <- syscall.SIGHUP
 	log.await(t, "level=INFO msg=\"reloaded the configuration\"")
 	log.mu.Lock()
@@ -500,7 +502,7 @@ destinations: [{name: crm, sharedSecret: "${file:secret}", webhooks: [{url: "htt
 	assert.Regexp(t, "level=WARN msg=.*destinations\\[0\\].sharedSecret.*chmod o-r "+regexp.QuoteMeta(secret), log.text.String())
 }
 
-// A watchedLog signals new log entries.
+// A watchedLog is a log buffer that signals new entries.
 type watchedLog struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -570,7 +572,7 @@ func TestTLSCertificateIsReloaded(t *testing.T) {
 // serial returns the serial number of the certificate of a service.
 func serial(t *testing.T, s *Service) int64 {
 	t.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test checks the certificate
 	require.NoError(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
@@ -628,7 +630,8 @@ func TestRemovedDestinationIsDeleted(t *testing.T) {
 	assert.Contains(t, log.String(), `destination="goes while it runs" pending=3 failed=0`)
 }
 
-// While the cluster does not respond, the process is live but not ready.
+// TestProbesDuringStart checks that the process is live but not ready while the cluster does not
+// respond.
 func TestProbesDuringStart(t *testing.T) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
@@ -706,14 +709,14 @@ func TestGracefulShutdown(t *testing.T) {
 	require.True(t, send(s.URL(), "key", "m", 5))
 	<-arrived
 	<-arrived
-	page, err := http.Get(s.URL() + "/stream") // must not delay the shutdown
+	page, err := http.Get(s.URL() + "/stream") // an open stream must not delay the shutdown
 	require.NoError(t, err)
 	t.Cleanup(func() { page.Body.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
 	cancel()
-	waitFor(t, func() bool { // it stops listening once no other call is attempted
+	waitFor(t, func() bool { // the service stops listening when it starts no further attempts
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
 		if err == nil {
 			_ = conn.Close()
@@ -727,7 +730,7 @@ func TestGracefulShutdown(t *testing.T) {
 	assert.Contains(t, log.String(), "msg=stopped")
 
 	go func() {
-		for range arrived { // the rest arrives after the restart
+		for range arrived { // the other calls arrive after the restart
 		}
 	}()
 	again := start(t, Options{Dev: true, Config: c})
@@ -735,7 +738,8 @@ func TestGracefulShutdown(t *testing.T) {
 	assert.EqualValues(t, 5, answered.Load())
 }
 
-// The shutdown ends before the process is killed, even if a step blocks.
+// TestShutdownTimeout checks that a blocked step does not prevent the shutdown from finishing
+// before the process is killed.
 func TestShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), endTimeout)

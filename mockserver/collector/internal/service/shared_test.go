@@ -18,8 +18,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// startNATS starts a server for several collectors and returns its URL. Its storage limit
-// does not depend on the disk, because collectors reserve space.
+// startNATS starts a server for several collectors and returns its URL. The server has a fixed
+// storage limit instead of a limit that depends on the disk, because collectors reserve space.
 func startNATS(t *testing.T) (url string) {
 	t.Helper()
 	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
@@ -30,7 +30,7 @@ func startNATS(t *testing.T) (url string) {
 	return nats.ClientURL()
 }
 
-// countingReceiver accepts and counts calls.
+// countingReceiver starts a webhook that accepts and counts calls.
 func countingReceiver(t *testing.T) (url string, got *atomic.Int64) {
 	t.Helper()
 	got = new(atomic.Int64)
@@ -39,7 +39,8 @@ func countingReceiver(t *testing.T) (url string, got *atomic.Int64) {
 	return receiver.URL, got
 }
 
-// Changes on one collector of a cluster apply to the others.
+// TestReplicasShareTheirSettings checks that changes on one collector of a cluster apply to the
+// others.
 func TestReplicasShareTheirSettings(t *testing.T) {
 	url := startNATS(t)
 	receiver, got := countingReceiver(t)
@@ -83,7 +84,8 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	}
 }
 
-// A destination that responded with 410 is stopped on all collectors until one resumes it.
+// TestReplicasShareGoneDestinations checks that a destination that responded with 410 is stopped
+// on all collectors, until one collector resumes it.
 func TestReplicasShareGoneDestinations(t *testing.T) {
 	url := startNATS(t)
 	var gone atomic.Bool
@@ -114,7 +116,8 @@ func TestReplicasShareGoneDestinations(t *testing.T) {
 	waitLedgers(t, two, func(ledgers []tracking.Ledger) bool { return ledgers[0].Delivered == 2 })
 }
 
-// A collector keeps a destination that another one removed.
+// TestDestinationSurvivesRemovalOnAnotherCollector checks that a collector keeps a destination
+// that another collector removed.
 func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 	url := startNATS(t)
 	receiver, got := countingReceiver(t)
@@ -134,7 +137,7 @@ func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 	_, err := one.Reload(t.Context(), without)
 	require.NoError(t, err)
 	waitLedgers(t, one, func(ledgers []tracking.Ledger) bool {
-		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // the second collector attached it again
+		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // the second collector has attached the destination again
 	})
 	require.True(t, send(one.URL(), "web-key", "after", 3))
 	waitFor(t, func() bool { return got.Load() == 6 })

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// drainTimeout limits requests and deliveries in flight during a shutdown. A delivery takes
-	// up to five seconds.
+	// drainTimeout limits the wait for requests and deliveries in flight during a shutdown. A
+	// delivery takes up to five seconds.
 	drainTimeout = 15 * time.Second
 	// endTimeout limits the whole shutdown. Supervisors kill the process after 30 s.
 	endTimeout = 25 * time.Second
@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if s.guard, err = access.NewGuard(guardConfig(o.Config)); err != nil {
 		return nil, err
 	}
-	// Listening first reports a port in use immediately, and lets probes see a live process.
+	// Listen first, so that a port in use is reported immediately and probes see a live process.
 	sockets, err := listen(o.Config)
 	if err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if sockets.admin != nil {
 		s.admin = s.answer(sockets.admin)
 	}
-	if s.admin == nil { // otherwise the trusted proxies are those of the other listener
+	if s.admin == nil { // otherwise the admin listener has its own trusted proxies
 		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
 	}
-	s.configureTelemetry(ctx, o.Config) // before the first delivery
+	s.configureTelemetry(ctx, o.Config) // must come before the first delivery
 	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
 		s.telemetry.Close(ctx)
 		_ = s.main.server.Close()
@@ -88,7 +88,7 @@ func hostname() string {
 	return name
 }
 
-// sockets are the listening sockets.
+// sockets contains the listening sockets.
 type sockets struct {
 	main, admin net.Listener // admin may be nil
 }
@@ -119,11 +119,11 @@ func listenOn(setting, address string) (net.Listener, error) {
 	return nil, &ListenError{Setting: setting, Address: address, Err: err}
 }
 
-// letRequestsIn opens the gates of the listeners.
+// letRequestsIn opens the startup gates of the listeners.
 func (s *Service) letRequestsIn() {
 	if s.admin == nil {
 		everything := s.everything("")
-		s.main.server.RegisterOnShutdown(s.inspector.Close) // streams would delay the shutdown
+		s.main.server.RegisterOnShutdown(s.inspector.Close) // open streams would delay the shutdown
 		s.main.gate.open(everything)
 		return
 	}
@@ -131,7 +131,7 @@ func (s *Service) letRequestsIn() {
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
-// answer serves a listener. Its startup gate is closed at first.
+// answer starts serving a listener. The listener's startup gate is closed at first.
 func (s *Service) answer(on net.Listener) *listener {
 	gate := newStartupGate()
 	l := &listener{server: access.NewHTTPServer(gate), address: on.Addr(), scheme: "http", gate: gate}
@@ -181,7 +181,7 @@ func (s *Service) shutdown() error {
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	s.alerter.Close()
-	s.collector.Drain() // makes the collector not ready
+	s.collector.Drain() // the collector is not ready from here on
 	stopped := s.main.server.Shutdown(draining)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
@@ -189,7 +189,7 @@ func (s *Service) shutdown() error {
 	s.store.attempts.close()
 	drained := within(ctx, func() error { return s.collector.Shutdown(draining) })
 	s.telemetry.Close(ctx)
-	if s.admin != nil { // serves the admin API until the end
+	if s.admin != nil { // the admin API is served until the end
 		_ = s.admin.server.Close()
 	}
 	if err := errors.Join(stopped, drained); err != nil {
@@ -199,7 +199,8 @@ func (s *Service) shutdown() error {
 	return nil
 }
 
-// within returns the result of do, or an error if ctx ends first. do then keeps running.
+// within runs do and returns its result, or an error if ctx ends first. In the second case, do
+// keeps running.
 func within(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

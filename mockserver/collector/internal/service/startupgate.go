@@ -10,7 +10,7 @@ import (
 // for request bodies.
 const startupTimeout = 5 * time.Second
 
-// A startupGate delays requests until it is opened, and responds to probes: the process is
+// A startupGate delays requests until it is opened. It responds to probes that the process is
 // live but not ready. Opening a large queue takes seconds, and a cluster can take minutes to
 // start.
 type startupGate struct {
@@ -20,7 +20,7 @@ type startupGate struct {
 
 func newStartupGate() *startupGate { return &startupGate{opened: make(chan struct{})} }
 
-// open lets requests pass.
+// open passes the delayed requests and all later requests to a handler.
 func (g *startupGate) open(h http.Handler) {
 	g.handler = h
 	close(g.opened)

@@ -30,8 +30,9 @@ func sendTraced(t *testing.T, url, id, traceparent string) {
 	require.Equal(t, 200, res.StatusCode)
 }
 
-// A call that one process accepts and another one delivers has one trace. A reload changes
-// the receiver of spans.
+// TestTracesContinueAfterRestart checks that a call has one trace even if one process accepts it
+// and another process delivers it. It also reloads the configuration with a different receiver
+// of spans.
 func TestTracesContinueAfterRestart(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	const traceparent = "00-" + trace + "-00f067aa0ba902b7-01"
@@ -75,7 +76,7 @@ func TestTracesContinueAfterRestart(t *testing.T) {
 	waitFor(t, func() bool {
 		r, _ := after.collector.History().Find("web", "m-1")
 		last, _ := r.State("crm")
-		return last.State == tracking.StateDelivered // so the span has ended
+		return last.State == tracking.StateDelivered // the span of the delivery has ended
 	})
 	reloaded := configured(&config.OTLP{Endpoint: third.URL})
 	reloaded.Data, reloaded.Listen = c.Data, next.Listen

@@ -19,12 +19,12 @@ import (
 // messaging names the collector's queue.
 var messaging = semconv.MessagingSystemKey.String("analytics_collector")
 
-// errorType describes a response without a 2xx status.
+// errorType returns the error attribute for a response without a 2xx status.
 func errorType(status int) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(strconv.Itoa(status))
 }
 
-// kindOf classifies the error of a request in the words that attempts use.
+// kindOf classifies the error of a request. It uses the same words as attempts.
 func kindOf(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Transport returns a RoundTripper that adds a span to each request that delivers a call of a
-// traced request.
+// Transport returns a RoundTripper that adds a span to each delivery request, if the call's
+// request was traced.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper { return &transport{base, t} }
 
 type transport struct {
@@ -25,8 +25,8 @@ type transport struct {
 	telemetry *Telemetry
 }
 
-// RoundTrip implements http.RoundTripper. It replaces a traceparent header of r, whose header
-// belongs to r alone, so that recorded attempts show the header that was sent.
+// RoundTrip implements http.RoundTripper. It may replace the traceparent header of r, because no
+// other request shares the header map. Recorded attempts therefore show the header that was sent.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	tracer := t.telemetry.tracer()
 	info, ok := delivery.FromContext(r.Context())
@@ -57,8 +57,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// requestAttributes describes a request, without the path and query of its URL, which may be
-// secret.
+// requestAttributes describes a request. It omits the path and the query of the URL, because they
+// may be secret.
 func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost, semconv.ServerAddress(r.URL.Hostname()), semconv.ServerPort(portOf(r.URL)), semconv.URLScheme(r.URL.Scheme),
@@ -72,7 +72,7 @@ func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue
 	return all
 }
 
-// endFailed ends the span of a request without a complete response.
+// endFailed ends the span of a request that got no complete response.
 func endFailed(span trace.Span, err error) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(kindOf(err)))
 	span.SetStatus(codes.Error, "")
@@ -83,7 +83,7 @@ func endFailed(span trace.Span, err error) {
 type tracedBody struct {
 	io.ReadCloser
 	span trace.Span
-	err  error // of the last Read, unless io.EOF
+	err  error // error of the last Read, except io.EOF
 }
 
 // Read implements io.Reader.

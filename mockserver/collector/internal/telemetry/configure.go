@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Configure replaces the settings; a nil config stops all exports. Spans that have ended and the
-// last metrics are exported under the previous settings; spans in progress are counted as
-// dropped. On an error the previous settings stay in effect.
+// Configure replaces the settings. A nil config stops all exports. The previous settings are used
+// to export the spans that have ended, and the last metrics. Spans in progress are counted as
+// dropped. If Configure returns an error, the previous settings stay in effect.
 func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -29,8 +29,8 @@ func (t *Telemetry) Configure(ctx context.Context, config *Config) error {
 	return nil
 }
 
-// Close exports the remaining spans and metrics, for at most flushTimeout or until ctx ends, and
-// stops all exports.
+// Close exports the remaining spans and metrics, and stops all exports. It returns after
+// flushTimeout, or when ctx ends, at the latest.
 func (t *Telemetry) Close(ctx context.Context) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -41,7 +41,8 @@ func (t *Telemetry) Close(ctx context.Context) {
 	t.ending.Wait()
 }
 
-// end exports the remaining spans and metrics, for at most flushTimeout.
+// end exports the remaining spans and metrics, and shuts the providers down. It takes at most
+// flushTimeout.
 func (t *Telemetry) end(ctx context.Context, p *providers) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -61,7 +62,7 @@ func (t *Telemetry) ended(signal string, err error) {
 	}
 }
 
-// open creates the providers of a configuration. It returns nil if nothing is to be exported.
+// open creates the providers for a configuration. It returns nil if there is nothing to export.
 func (t *Telemetry) open(ctx context.Context, config *Config) (p *providers, err error) {
 	if config == nil || disabled() {
 		return nil, nil

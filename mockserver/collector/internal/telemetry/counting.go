@@ -17,7 +17,7 @@ import (
 const (
 	// logInterval is the minimum time between two log lines about telemetry that was not sent.
 	logInterval = time.Minute
-	// flushTimeout bounds the last export when the collector stops or its settings change.
+	// flushTimeout limits the last export when the collector stops or its settings change.
 	flushTimeout = 5 * time.Second
 )
 
@@ -55,23 +55,23 @@ func (r *result) lost(result string, n int, reason string) {
 	}
 }
 
-// A countingProcessor is the SDK's batch processor. It also counts the dropped spans: spans
-// that do not fit in its queue, and spans in progress at Shutdown.
+// A countingProcessor is the batch processor of the SDK. It also counts dropped spans: spans that
+// do not fit in its queue, and spans that are in progress at Shutdown.
 type countingProcessor struct {
-	sdktrace.SpanProcessor // with room for at least one span more than limit
+	sdktrace.SpanProcessor // its queue has room for at least limit+1 spans
 	limit                  int64
 	queued                 *atomic.Int64
 	result                 *result
 
-	mu         sync.Mutex // guards the following
+	mu         sync.Mutex // guards the fields below
 	inProgress int
 	closed     bool
 }
 
-func newCountingProcessor(exporter sdktrace.SpanExporter, limit int, r *result) *countingProcessor {
+func newCountingProcessor(exporter sdktrace.SpanExporter, limit int, r *result, options ...sdktrace.BatchSpanProcessorOption) *countingProcessor {
 	queued := new(atomic.Int64)
 	return &countingProcessor{
-		SpanProcessor: sdktrace.NewBatchSpanProcessor(&spanExporter{exporter, queued, r}, sdktrace.WithMaxQueueSize(limit+1)),
+		SpanProcessor: sdktrace.NewBatchSpanProcessor(&spanExporter{exporter, queued, r}, append(options, sdktrace.WithMaxQueueSize(limit+1))...),
 		limit:         int64(limit), queued: queued, result: r,
 	}
 }

@@ -20,8 +20,8 @@ func (e *stuckExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) er
 
 func (*stuckExporter) Shutdown(context.Context) error { return nil }
 
-// TestCloseCountsEverySpan checks that spans are counted whether they end before or after Close,
-// and that Close does not wait longer than flushTimeout for a receiver.
+// TestCloseCountsEverySpan checks that spans are counted whether they end before or after Close.
+// It also checks that Close waits for a receiver no longer than flushTimeout.
 func TestCloseCountsEverySpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := map[string]int{}

@@ -1,6 +1,6 @@
 // Package telemetry exports the collector's traces and metrics by OTLP, the protocol of
 // OpenTelemetry. It wraps the collector's handler, journal and transport, and reads its
-// Prometheus metrics; the collector itself does not depend on it.
+// Prometheus metrics. The collector itself does not depend on this package.
 //
 // # The spans of a call
 //
@@ -8,16 +8,16 @@
 //	└ store web      PRODUCER  one source's calls are appended to the journal
 //	  └ deliver crm  CLIENT    one attempt to deliver one of these calls to a webhook
 //
-// The server span continues the sender's trace, and the sender decides whether the trace is
-// recorded; without a decision the sampler decides. The journal stores the producer span's
+// The server span continues the sender's trace. The sender decides whether the trace is recorded.
+// If the sender has not decided, the sampler decides. The journal stores the producer span's
 // context with the calls, so that retries, replays and other processes continue the trace.
 // Webhooks receive the client span's context. The client span also links to the producer
 // span, as the semantic conventions for messaging recommend.
 //
 // # Blocking
 //
-// Exports never block the collector. Spans wait in a bounded queue; spans beyond its limit, and
-// spans that end after their exporter was closed or replaced, are dropped and counted.
+// Exports never block the collector. Spans wait in a bounded queue. Spans that do not fit in the
+// queue, and spans that end after their exporter was closed or replaced, are dropped and counted.
 //
 // # Files
 //

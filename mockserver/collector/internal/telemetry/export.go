@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,24 +19,26 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
-	// exportTimeout bounds an export with its retries, whose interval grows from retryFirst
-	// to retryMost. Failed exports are counted and logged.
+	// exportTimeout limits an export, including its retries. The interval between retries grows
+	// from retryFirst to retryMost. Failed exports are counted and logged.
 	exportTimeout = 10 * time.Second
 	retryFirst    = 500 * time.Millisecond
 	retryMost     = 4 * time.Second
-	// queuedSpans limits the queue, to a few megabytes.
+	// queuedSpans limits the number of queued spans, which use a few megabytes.
 	queuedSpans = 8192
-	// maxText limits string attributes, some of which senders choose.
+	// maxText limits string attributes, because senders choose some of them.
 	maxText = 256
 )
 
 // disabled reports whether the environment disables all exports.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// describe returns the resource of all traces and metrics: this collector.
+// describe returns the resource of all traces and metrics, which describes this collector.
 func describe(ctx context.Context, version string) (*resource.Resource, error) {
 	host, _ := os.Hostname()
 	return resource.New(ctx,
@@ -43,7 +46,7 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 }
 
-// protocol returns GRPC or HTTP for a signal.
+// protocol returns the protocol for a signal: GRPC or HTTP.
 func (c *Config) protocol(signal string) (string, error) {
 	name := "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if own := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"; os.Getenv(own) != "" {
@@ -55,7 +58,7 @@ func (c *Config) protocol(signal string) (string, error) {
 	case GRPC:
 		return GRPC, nil
 	default:
-		return "", fmt.Errorf(`%[2]s sets the unknown protocol %[1]q: use grpc or http/protobuf`, p, name)
+		return "", fmt.Errorf("%s sets the unknown protocol %s: use grpc or http/protobuf", name, text.Quote(text.MaxRepeated, p))
 	}
 }
 
@@ -78,8 +81,8 @@ func (c *Config) url(protocol, path string) string {
 	return url
 }
 
-// options returns the options of one of the four exporters, each of which has its own types.
-// The environment sets the rest.
+// options returns the options for one of the four exporters. It is generic because each exporter
+// has its own option type. The environment sets the other options.
 func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O) (all []O) {
 	if url != "" {
 		all = append(all, endpoint(url))
@@ -115,9 +118,12 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	if limits.AttributeValueLengthLimit < 0 {
 		limits.AttributeValueLengthLimit = maxText
 	}
-	most := positive(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), queuedSpans)
+	most, batches, err := batchSettings()
+	if err != nil {
+		return nil, errors.Join(err, exporter.Shutdown(ctx))
+	}
 	provide := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newCountingProcessor(exporter, most, t.newResult("traces"))),
+		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(newCountingProcessor(exporter, most, t.newResult("traces"), batches...)),
 	}
 	if sampler := c.sampler(); sampler != nil {
 		provide = append(provide, sdktrace.WithSampler(sampler))
@@ -125,7 +131,7 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 	return sdktrace.NewTracerProvider(provide...), nil
 }
 
-// sampler returns nil if the environment selects the sampler.
+// sampler returns the sampler, or nil if the environment selects it.
 func (c *Config) sampler() sdktrace.Sampler {
 	switch {
 	case c.Ratio != nil:
@@ -136,12 +142,30 @@ func (c *Config) sampler() sdktrace.Sampler {
 	return sdktrace.ParentBased(sdktrace.AlwaysSample())
 }
 
-// positive parses a positive number, or returns otherwise.
-func positive(text string, otherwise int) int {
-	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+// batchSettings returns the maximum number of queued spans and the other settings of batches
+// from the environment. The SDK does not check their ranges.
+func batchSettings() (queue int, batches []sdktrace.BatchSpanProcessorOption, err error) {
+	var errs []error
+	number := func(name string, otherwise, most int) int {
+		given := os.Getenv(name)
+		if given == "" {
+			return otherwise
+		}
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > most {
+			errs = append(errs, fmt.Errorf("%s is %s: use a whole number from 1 to %d", name, text.Quote(text.MaxRepeated, given), most))
+		}
 		return n
 	}
-	return otherwise
+	const maxSpans, maxDelay = 1_000_000, 3_600_000 // milliseconds
+	queue = number("OTEL_BSP_MAX_QUEUE_SIZE", queuedSpans, maxSpans)
+	size := number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", sdktrace.DefaultMaxExportBatchSize, maxSpans)
+	delay := number("OTEL_BSP_SCHEDULE_DELAY", sdktrace.DefaultScheduleDelay, maxDelay)
+	timeout := number("OTEL_BSP_EXPORT_TIMEOUT", sdktrace.DefaultExportTimeout, maxDelay)
+	return queue, []sdktrace.BatchSpanProcessorOption{
+		sdktrace.WithMaxExportBatchSize(min(size, queue)), sdktrace.WithBatchTimeout(time.Duration(delay) * time.Millisecond),
+		sdktrace.WithExportTimeout(time.Duration(timeout) * time.Millisecond),
+	}, errors.Join(errs...)
 }
 
 func (t *Telemetry) newMetrics(ctx context.Context, c *Config, about *resource.Resource) (*metric.MeterProvider, error) {

@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// A producer reads the Prometheus metrics at each export and renames them, so that both
-// systems report the same numbers.
+// A producer reads the Prometheus metrics at each export and renames them. Both systems therefore
+// report the same numbers.
 type producer struct{ prometheus metric.Producer }
 
-// processMetrics maps the process metrics that are exported to their names in the semantic
-// conventions, and their units.
+// processMetrics maps the names of exported process metrics to their names and units in the
+// semantic conventions.
 var processMetrics = map[string][2]string{
 	"go_goroutines":                 {"go.goroutine.count", "{goroutine}"},
 	"process_cpu_seconds_total":     {"process.cpu.time", "s"},
@@ -25,9 +25,9 @@ var processMetrics = map[string][2]string{
 // unitSuffixes maps suffixes of Prometheus names to units.
 var unitSuffixes = []struct{ suffix, unit string }{{"_seconds", "s"}, {"_bytes", "By"}}
 
-// nameOf returns the OpenTelemetry name and unit of a Prometheus metric: dots for underscores,
-// without the suffixes for counters and units. The standard translation back to Prometheus
-// restores the original name. It returns false for a metric that is not exported.
+// nameOf returns the OpenTelemetry name and unit of a Prometheus metric. It replaces underscores
+// by dots, and removes the suffixes for counters and units. The standard translation to Prometheus
+// restores the original name. nameOf returns false if the metric is not exported.
 func nameOf(name string) (otel, unit string, ok bool) {
 	if process, ok := processMetrics[name]; ok {
 		return process[0], process[1], true

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
-// Handler wraps the tracking API's handler with a span for each request with calls. The span's
-// context replaces the sender's in the request headers.
+// Handler wraps the tracking API's handler with a span for each request with calls. It replaces
+// the sender's context in the request headers with the context of the span.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tracer := t.tracer()
@@ -42,7 +42,7 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// bringsCalls reports whether requests to this path contain calls.
+// bringsCalls reports whether requests to a path contain calls.
 func bringsCalls(path string) bool {
 	switch ingest.FindEndpoint(path).Kind {
 	case ingest.BatchEndpoint, ingest.CallEndpoint:

@@ -15,19 +15,19 @@ import (
 // scope is the instrumentation scope of all spans and metrics.
 const scope = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 
-// A Config selects receivers of traces and metrics. The OTEL_ environment variables of
-// OpenTelemetry set the fields that it leaves empty.
+// A Config selects the receiver of traces and metrics. The OTEL_ environment variables of
+// OpenTelemetry provide values for empty fields.
 type Config struct {
-	Endpoint string // a URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then localhost
+	Endpoint string // URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then to localhost
 	Protocol string // GRPC or HTTP; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then HTTP
 	Headers  map[string]string
-	Insecure bool // no TLS for a host:port endpoint
+	Insecure bool // do not use TLS if Endpoint is host:port
 	NoTraces bool
 	// Ratio is the share of traces to record, from 0 to 1, if the sender has not decided.
 	// It defaults to OTEL_TRACES_SAMPLER, then to 1.
 	Ratio     *float64
 	NoMetrics bool
-	Interval  time.Duration // between exports of metrics; defaults to OTEL_METRIC_EXPORT_INTERVAL, then a minute
+	Interval  time.Duration // time between exports of metrics; defaults to OTEL_METRIC_EXPORT_INTERVAL, then a minute
 }
 
 // Values of Config.Protocol.
@@ -49,15 +49,15 @@ type Telemetry struct {
 	ending   sync.WaitGroup // shutdowns of replaced providers
 }
 
-// providers are the exporters of one Config.
+// providers contains the exporters for one Config.
 type providers struct {
 	tracer  trace.Tracer             // nil if traces are off
 	traces  *sdktrace.TracerProvider // nil if traces are off
 	metrics *metric.MeterProvider    // nil if metrics are off
 }
 
-// New returns a Telemetry without exporters; Configure adds them. count receives the number of
-// spans, and of exports of metrics, with their result: sent, failed or dropped.
+// New returns a Telemetry without exporters. Configure adds exporters. New calls count with a
+// signal, a result (sent, failed or dropped), and the number of spans or of exports of metrics.
 func New(version string, metrics prometheus.Gatherer, count func(signal, result string, n int), log *slog.Logger) *Telemetry {
 	return &Telemetry{version: version, metrics: metrics, count: count, log: log}
 }

@@ -35,7 +35,7 @@ const (
 	sampled = "00-" + traceID + "-" + spanID + "-01"
 )
 
-// counts are the results of spans and metrics.
+// counts contains the number of spans and exports with each result.
 type counts struct {
 	mu sync.Mutex // guards of
 	of map[string]int
@@ -56,7 +56,7 @@ func (c *counts) get(what string) int {
 	return c.of[what]
 }
 
-// A lockedBuffer is a concurrent log buffer.
+// A lockedBuffer is a log buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -87,7 +87,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, registry prometheus.Gatherer) *rig {
-	for _, variable := range os.Environ() { // the tests may be traced themselves
+	for _, variable := range os.Environ() { // the environment of the tests may set OTEL_ variables
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
 			t.Setenv(name, "")
 		}
@@ -165,7 +165,7 @@ func TestSpansOfACall(t *testing.T) {
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, Headers: map[string]string{"Authorization": "Bearer x"}, NoMetrics: true})
 			r.status <- http.StatusServiceUnavailable
 			require.Equal(t, 200, r.send("m-1", sampled))
-			got := []string{<-r.parents, <-r.parents} // the second arrives within a second, because Jitter is 0
+			got := []string{<-r.parents, <-r.parents} // the second request arrives within a second, because Jitter is 0
 			require.NoError(t, r.collector.Shutdown(t.Context()))
 			r.Close(t.Context())
 
@@ -225,7 +225,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 		ratio  *float64
 		parent string
 		spans  int
-		same   bool // the webhook receives the sender's context
+		same   bool // whether the webhook receives the sender's context
 	}{
 		"recorded by the sender":     {&none, sampled, 3, false},
 		"not recorded by the sender": {&all, notSampled, 0, true},
@@ -275,13 +275,14 @@ func TestConfigureTakesEffectAtOnce(t *testing.T) {
 	r := newRig(t, prometheus.NewRegistry())
 	require.Equal(t, 200, r.send("m-0", sampled))
 	assert.Equal(t, sampled, <-r.parents, "nothing is sent yet")
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // ms
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds
 	first, second := otlptest.HTTP(t), otlptest.GRPC(t)
 	r.configure(t, &telemetry.Config{Endpoint: first.URL, NoMetrics: true})
 	r.hold = make(chan struct{})
 	require.Equal(t, 200, r.send("m-1", sampled))
 	assert.NotEqual(t, sampled, <-r.parents)
-	// Spans that have ended go to the first receiver; the span of a request in progress is counted.
+	// The first receiver gets the spans that have ended. The span of the request in progress is
+	// counted as dropped.
 	r.configure(t, &telemetry.Config{Endpoint: strings.TrimPrefix(second.URL, "http://"), Protocol: telemetry.GRPC, Insecure: true, NoMetrics: true})
 	first.Spans(t, 2)
 	close(r.hold)
@@ -313,6 +314,22 @@ func TestUnreachableReceiver(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(r.log.String(), "OTLP export incomplete"), r.log.String())
 }
 
+// The SDK panics for a size that is negative or does not fit in memory, and exports without pause
+// after a negative delay.
+func TestInvalidBatchSettings(t *testing.T) {
+	r := newRig(t, prometheus.NewRegistry())
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		for _, value := range []string{"-1", "0", "9223372036854775807", "5000000000", "5s", "5\n", strings.Repeat("x", 300)} {
+			t.Setenv(name, value)
+			err := r.Configure(t.Context(), &telemetry.Config{Endpoint: "http://127.0.0.1:1", NoMetrics: true})
+			require.ErrorContains(t, err, "telemetry.otlp: "+name+" is ", value)
+			require.ErrorContains(t, err, ": use a whole number from 1 to ")
+			require.Less(t, len(err.Error()), 300)
+		}
+		t.Setenv(name, "")
+	}
+}
+
 func TestMetricsMatchPrometheus(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	accepted := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "collector_calls_accepted_total", Help: "Calls."}, []string{"source"})
@@ -329,7 +346,7 @@ func TestMetricsMatchPrometheus(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, registry)
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, NoTraces: true, Interval: time.Hour})
-			r.Close(t.Context()) // exports them a last time
+			r.Close(t.Context()) // exports the metrics
 			some := func(*metricspb.Metric) bool { return true }
 			sum := receiver.Metric(t, "collector.calls.accepted", some)
 			assert.True(t, sum.GetSum().GetIsMonotonic())

@@ -13,7 +13,7 @@ func Is(file any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// CanDraw reports whether out is a terminal with a movable cursor.
+// CanDraw reports whether out is a terminal that can move its cursor.
 func CanDraw(out io.Writer) bool {
 	kind := os.Getenv("TERM")
 	return Is(out) && kind != "dumb" && (kind != "" || os.PathSeparator == '\\') // Windows does not set TERM

@@ -1,7 +1,7 @@
 package terminal
 
-// A Style is an ANSI style. Its color is one of the 16 colors of the terminal's theme, and so
-// is readable on light and dark backgrounds.
+// A Style is an ANSI style. Its color is one of the 16 colors of the terminal's theme, which are
+// readable on light and dark backgrounds.
 type Style string
 
 const (

@@ -11,7 +11,7 @@ import (
 type Table struct {
 	Header []string // may be nil
 	rows   [][]string
-	exact  []bool // columns of numbers, which are not truncated
+	exact  []bool // whether a column contains numbers, which are not truncated
 }
 
 // Row adds a row.
@@ -37,8 +37,8 @@ func (t *Table) Empty() bool { return len(t.rows) == 0 }
 // narrowest is the minimum width of a truncated column.
 const narrowest = 6
 
-// Write writes the table. If most is positive, it truncates cells to fit that many columns of
-// the screen, and reports whether it truncated any.
+// Write writes the table. If most is positive, it truncates cells so that the table fits in most
+// columns of the screen. It reports whether it truncated any cell.
 func (t *Table) Write(out io.Writer, most int) (cut bool, err error) {
 	kept := t.kept()
 	lines := make([][]string, 0, 1+len(t.rows))
@@ -71,7 +71,7 @@ func (t *Table) Write(out io.Writer, most int) (cut bool, err error) {
 	return cut, err
 }
 
-// kept returns the columns that are not empty.
+// kept returns the indexes of the columns that are not empty.
 func (t *Table) kept() (kept []int) {
 	for i := range max(len(t.Header), len(t.exact)) {
 		if slices.ContainsFunc(t.rows, func(row []string) bool { return at(row, i) != "" }) {

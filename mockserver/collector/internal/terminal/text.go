@@ -10,12 +10,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plain replaces control and invisible characters, which could manipulate the terminal or
-// reorder text.
+// Plain replaces control characters and invisible characters, because they could manipulate the
+// terminal or reorder text.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\u200C' || r == '\u200D': // joiners, which scripts and emoji need
+		case r == '\u200C' || r == '\u200D': // some scripts and emoji need these joiners
 			return r
 		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
 			return '\uFFFD'
@@ -27,8 +27,8 @@ func Plain(s string) string {
 // Width returns the width of text in columns, ignoring escape sequences.
 func Width(s string) int { return ansi.StringWidth(s) }
 
-// Fit truncates text to a number of columns and marks it with an ellipsis. Escape sequences
-// are kept.
+// Fit truncates text to a number of columns and marks truncated text with an ellipsis. It keeps
+// escape sequences.
 func Fit(s string, columns int) string { return ansi.Truncate(s, max(0, columns), "…") }
 
 // Wrap breaks text into lines of at most the given number of columns.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -22,39 +23,82 @@ type Document struct {
 	root  ast.Node
 }
 
+// maxDepth is the maximum number of nested levels of a document.
+const maxDepth = 100
+
 // A SyntaxError is a syntax error in a document.
 type SyntaxError struct {
-	Line    int // from 1; 0 if unknown
-	Problem string
+	Line, Column int // from 1; 0 if unknown
+	Problem      string
 }
 
 // Error implements error.
 func (e *SyntaxError) Error() string { return e.Problem }
 
-// Read decodes a document. Syntax errors have the type *SyntaxError.
-func Read(text []byte) (*Document, error) {
+// Parse returns the root node of a document, or nil if the document is empty. Syntax errors
+// have the type *SyntaxError.
+func Parse(text []byte) (ast.Node, error) {
 	if len(text) > MaxBytes {
 		return nil, &SyntaxError{Problem: fmt.Sprintf("larger than %d bytes", MaxBytes)}
 	}
-	file, err := parser.ParseBytes(text, 0)
+	tokens := lexer.Tokenize(string(text))
+	if err := checkDepth(tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, syntaxError(err)
 	}
-	d := &Document{}
+	var root ast.Node
 	for _, part := range file.Docs {
 		if part.Body == nil {
 			continue
 		}
-		if d.root != nil {
-			return nil, &SyntaxError{lineOf(part.Body.GetToken()), "a second YAML document starts here; use one document per file"}
+		if root != nil {
+			return nil, errorAt(part.Body.GetToken(), "a second YAML document starts here: use one document per file")
 		}
-		d.root = part.Body
+		root = part.Body
 	}
-	if d.root == nil {
+	return root, nil
+}
+
+// checkDepth refuses deeply nested documents before the recursive parser reads them. Levels
+// that begin on different lines need indentation, so MaxBytes limits their number.
+func checkDepth(tokens token.Tokens) error {
+	flow, line, onLine := 0, 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType, token.MappingValueType:
+			if t.Position.Line != line {
+				line, onLine = t.Position.Line, 0
+			}
+			if flow == 0 {
+				onLine++
+			}
+		}
+		if max(flow, onLine) > maxDepth {
+			return errorAt(t, fmt.Sprintf("more than %d nested levels", maxDepth))
+		}
+	}
+	return nil
+}
+
+// Read decodes a document. Syntax errors have the type *SyntaxError.
+func Read(text []byte) (*Document, error) {
+	root, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if root == nil {
 		return nil, &SyntaxError{Problem: "the document is empty"}
 	}
-	if n := len(ast.Filter(ast.AliasType, d.root)); n > 0 {
-		return nil, &SyntaxError{lineOf(ast.Filter(ast.AliasType, d.root)[0].GetToken()), "aliases are not supported; write out the value"}
+	d := &Document{root: root}
+	if aliases := ast.Filter(ast.AliasType, root); len(aliases) > 0 {
+		return nil, errorAt(aliases[0].GetToken(), "aliases are not supported; write out the value")
 	}
 	if json.Valid(text) { // YAML parses some numbers differently
 		return d, d.decode(text)
@@ -79,9 +123,17 @@ func (d *Document) decode(text []byte) error {
 func syntaxError(err error) error {
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
-		return &SyntaxError{lineOf(syntax.GetToken()), "invalid YAML: " + syntax.GetMessage()}
+		return errorAt(syntax.GetToken(), "invalid YAML: "+syntax.GetMessage())
 	}
 	return &SyntaxError{Problem: "invalid YAML: " + err.Error()}
+}
+
+func errorAt(t *token.Token, problem string) *SyntaxError {
+	e := &SyntaxError{Line: lineOf(t), Problem: problem}
+	if e.Line > 0 {
+		e.Column = t.Position.Column
+	}
+	return e
 }
 
 func lineOf(t *token.Token) int {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// npm serializes calls of npm.
+// npm serializes runs of the npm command.
 var npm sync.Mutex
 
 // npmFile returns the path of a file in a package. It installs the packages if they are
@@ -45,7 +45,7 @@ func axe(t *testing.T) string {
 	return string(script)
 }
 
-// judge checks the page with all rules of axe, or the given ones.
+// judge checks the page with the given rules of axe, or with all rules by default.
 func judge(b *tab, script, where string, rules ...string) {
 	b.t.Helper()
 	if !eval[bool](b, `'axe' in window`) {
@@ -67,8 +67,8 @@ func judge(b *tab, script, where string, rules ...string) {
 	}
 }
 
-// judgeLightAndDark checks the page in both themes. In the dark theme only the contrast can
-// differ. It leaves the page light.
+// judgeLightAndDark checks the page in both themes and returns to the light theme. In the dark
+// theme, it checks only the contrast.
 func judgeLightAndDark(b *tab, script, where string) {
 	b.t.Helper()
 	judge(b, script, where)
@@ -110,7 +110,7 @@ func TestAccessibility(t *testing.T) {
 		}
 	}
 	for state, show := range map[string]string{
-		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // does not trigger a search
+		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // ArrowDown does not start a search
 		"the help":            `document.querySelector('#help').showPopover()`,
 		"the times":           `document.querySelector('#range').open = true`,
 		"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,

@@ -81,7 +81,7 @@ type tab struct {
 
 	mu       sync.Mutex // guards the fields below
 	problems []string
-	forgiven []string // parts of expected problems
+	forgiven []string // substrings of expected problems
 }
 
 // newTab opens a tab for a server. The test fails on script errors, console errors and
@@ -147,7 +147,7 @@ func (b *tab) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
-// forgive ignores problems that contain part, also earlier ones.
+// forgive ignores past and future problems that contain part.
 func (b *tab) forgive(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,7 +177,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height))
 }
 
-// dark sets the theme and disables animations.
+// dark selects the dark or the light theme and disables animations.
 func (b *tab) dark(on bool) {
 	b.t.Helper()
 	value := "light"
@@ -236,13 +236,13 @@ func (b *tab) wait(condition string) {
 	await[chromedp.Void](b, condition)
 }
 
-// await is wait and returns the value of the expression.
+// await waits like wait and returns the value of the expression.
 func await[T any](b *tab, condition string) T {
 	b.t.Helper()
 	return poll[T](b, `document.readyState === 'complete' && (`+condition+`)`)
 }
 
-// poll waits until an expression is true, also on a page that is still loading.
+// poll waits until an expression is true. The page may still be loading.
 func poll[T any](b *tab, condition string) T {
 	b.t.Helper()
 	until := time.Now().Add(patience)
@@ -252,7 +252,7 @@ func poll[T any](b *tab, condition string) T {
 			return value
 		}
 		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
-			continue // the page has navigated
+			continue // the tab has navigated to another page
 		}
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
 		require.NoError(b.t, err, "waiting for %s; the page says:\n%s", condition, text)
@@ -265,7 +265,8 @@ func (b *tab) waitText(selector, part string) {
 	b.wait(fmt.Sprintf(`document.querySelector(%s)?.textContent.includes(%s)`, quote(selector), quote(part)))
 }
 
-// click waits for an element and clicks at its position, so the page may replace the element.
+// click waits for an element and clicks at its position. It also works if the page replaces
+// the element in the meantime.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	at := await[[]float64](b, fmt.Sprintf(`(() => {
@@ -283,7 +284,7 @@ func (b *tab) typeInto(selector, text string) {
 	b.do(chromedp.SendKeys(selector, text, chromedp.NodeVisible))
 }
 
-// insert inserts text at the cursor at once, which requests suggestions only once.
+// insert inserts text at the cursor in one step, so the page requests suggestions only once.
 func (b *tab) insert(text string) {
 	b.t.Helper()
 	command(b, input.InsertText, input.InsertTextParams{Text: text})
@@ -326,6 +327,6 @@ func (b *tab) shoot(name string) {
 }
 
 func quote(s string) string {
-	text, _ := json.Marshal(s) // strings always marshal
+	text, _ := json.Marshal(s) // strings can always be marshaled
 	return string(text)
 }

@@ -112,7 +112,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 		b.wait(`document.querySelectorAll('#rows tr').length === 3 && location.search === ''`)
 	}
 
-	// Calls that arrive during a search are counted and shown if they match.
+	// Calls that arrive during a search are counted. The list shows those that match.
 	b.set("#q", "type:track")
 	b.waitText("#count", "1 of 3 calls matches")
 	post(t, srv.URL, "web", track("m4", "ada", "Order Completed", `{}`), `{"type":"page","userId":"ada","messageId":"m5","name":"Cart"}`)
@@ -145,7 +145,7 @@ func TestPanelShowsCallDetails(t *testing.T) {
 			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
 		},
 	}, "")
-	sent := time.Now().Add(-95 * time.Minute).UTC() // shown to the minute
+	sent := time.Now().Add(-95 * time.Minute).UTC() // the page shows the difference in minutes
 	call := fmt.Sprintf(`{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","timestamp":%q,
 		"properties":{"orderId":12345678901234567890,"ratio":1.10,"list":[1,{"unit price":9.5}]}}`, sent.Format(time.RFC3339Nano))
 	for range 2 {
@@ -173,7 +173,7 @@ func TestPanelShowsCallDetails(t *testing.T) {
 	assert.Contains(t, b.text("#panel"), `"orderId":12345678901234567000`, "what JSON.stringify leaves of it")
 	b.shoot("call")
 
-	// Keyboard: move in the list, close the call, go back in the history.
+	// Use the keyboard to move in the list, close the call and go back in the history.
 	b.do(chromedp.Focus(row(2)+" a"), chromedp.KeyEvent(kb.ArrowUp))
 	b.waitText("#panel h2", "Only CRM")
 	assert.Contains(t, b.text("#panel"), "integrations.All is false and Webhooks is not enabled by name")
@@ -246,7 +246,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
 	assert.Equal(t, 2, b.count("#panel .attempt"))
 
-	// Replay the others after a confirmation with their number.
+	// Replay the other calls. The confirmation page shows their number.
 	b.set("#q", "status:failed")
 	b.wait(`document.querySelectorAll('#rows tr').length === 4`)
 	b.click("#replay-all")
@@ -305,7 +305,7 @@ func TestLateReplayResponseKeepsNewerUpdates(t *testing.T) {
 	b.waitText("#panel .notice", "Replaying 1 call to hook")
 	assert.Equal(t, 2, b.count("#panel .attempt"), "the answer tells of one")
 
-	replay() // the response is 409
+	replay() // the response has status 409
 	b.forgive("409")
 	b.press(kb.Escape)
 	b.wait(`document.querySelector('#panel').hidden`)
@@ -331,7 +331,7 @@ func TestScannerRequestsAreGrouped(t *testing.T) {
 	b.waitText("#panel .wrong", "not_found")
 	assert.Contains(t, b.text("#panel h2"), "GET /v1/wp-29.php")
 
-	// A single call has the type of its path, also if it is rejected.
+	// A rejected single call has the type in its URL path.
 	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
 	b.waitText(row(1)+" .type", "track")
 	b.waitText(row(1), "event_not_defined")
@@ -408,7 +408,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	assert.Equal(t, len(hostile)+1, b.count("#rows tr"))
-	// Repeat with the stream.
+	// Send the strings again while the page is live.
 	for i, text := range hostile {
 		post(t, srv.URL, "web", fmt.Sprintf(`{"type":"identify","messageId":"i%d","userId":%s,"traits":{"a":%s}}`, i, quote(text), quote(text)))
 	}

@@ -16,7 +16,7 @@ func TestClicksToFrequentQuestions(t *testing.T) {
 
 	ask("/") // why did a call not arrive?
 	click("#rows tr:has(.is-failed) .c-title a")
-	b.waitText("#panel .destination.is-failed .reason", "answered 4")
+	b.waitText("#panel .destination.is-failed .reason", "responded with 4")
 	assert.LessOrEqual(t, clicks, 2)
 
 	ask("/") // who sent the bad call?

@@ -49,11 +49,11 @@ func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	hook.status.Store(http.StatusTeapot)
 	b.set("#testType", "alias")
 	b.click("[data-result=test]")
-	b.waitText("#test", "Not accepted: answered 418")
+	b.waitText("#test", "Not accepted: responded with 418")
 	hook.status.Store(http.StatusOK)
 	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
 
-	b.click(`[name="enabled"]`) // disable
+	b.click(`[name="enabled"]`)
 	b.click(".save .primary")
 	b.waitText(".notice", "Destination saved.")
 	b.waitText(".figures", "Receives no calls.")
@@ -65,7 +65,7 @@ func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 		}, SharedSecret: "s3cret",
 	}}, d)
 
-	// Secrets are not shown and are kept by another save.
+	// The page does not show the secrets, and saving the form again keeps them.
 	for _, secret := range []string{"s3cret", "t0ken"} {
 		assert.NotContains(t, eval[string](b, `fetch(location.href).then((r) => r.text())`), secret)
 	}
@@ -104,7 +104,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 	cases := []struct {
 		name   string
 		fields map[string]string
-		want   map[string]string // text by element ID
+		want   map[string]string // element texts by ID
 	}{
 		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
 		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is already in use"}},
@@ -252,7 +252,7 @@ func TestLogin(t *testing.T) {
 	judge(b, script, "a login that failed")
 	b.typeInto("#token", adminToken)
 	b.click("main button")
-	b.waitText("h1", "hook") // the requested page
+	b.waitText("h1", "hook") // the login redirects to the requested page
 	b.ready()
 	assert.Empty(t, eval[string](b, `document.cookie`), "no script can read the cookie")
 	for _, c := range b.cookies() {

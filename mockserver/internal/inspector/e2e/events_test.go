@@ -28,7 +28,7 @@ func postOdd(t *testing.T, base, writeKey string) {
 	post(t, base, writeKey, calls...)
 }
 
-// oddEvent returns the path of its page.
+// oddEvent returns the path of the page of the event with the anomaly.
 func oddEvent(source string) string {
 	return "/event?" + url.Values{"source": {source}, "type": {"track"}, "name": {"Order Shipped"}}.Encode()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// crowded serves a collector with long names and data for every page. It returns the paths.
+// crowded starts a collector with long names and with data for every page. It returns the
+// paths of the pages.
 func crowded(t *testing.T) (b *tab, paths []string) {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
@@ -65,7 +66,7 @@ const sideways = `[...document.querySelectorAll('*')].filter((e) => {
 	return scrolls || !clipped && e.getBoundingClientRect().right > innerWidth + 1
 }).map((e) => e.outerHTML.slice(0, 160))`
 
-// cutNames finds truncated destination names with less than about ten characters.
+// cutNames finds truncated destination names that are narrower than 80 pixels.
 const cutNames = `[...document.querySelectorAll('.chip bdi')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth < 80).map((e) => e.textContent)`
 
 // crushed finds truncated elements of the top bar.

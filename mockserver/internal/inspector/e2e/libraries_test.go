@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestBrowserLibrary sends from a page of another site with an unmodified
-// library: single requests, batches and beacons, which have no headers.
+// TestBrowserLibrary sends calls from a page of another site with an unmodified client
+// library: single requests, batches, and beacons, which have no headers.
 func TestBrowserLibrary(t *testing.T) {
 	t.Parallel()
 	const key = "key-of-the-shop"

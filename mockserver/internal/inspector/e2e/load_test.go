@@ -27,11 +27,11 @@ import (
 const (
 	loadRate = 1000 // calls per second
 	loadSize = 20   // calls per batch
-	// longestTask limits a task of the page, in milliseconds.
+	// longestTask limits the duration of each task of the page, in milliseconds.
 	longestTask = 100
 )
 
-// loadTime returns the duration of the load: LOAD, or 5 s.
+// loadTime returns the duration of the load test: LOAD, or 5 s by default.
 func loadTime(t *testing.T) time.Duration {
 	text := os.Getenv("LOAD")
 	if text == "" {
@@ -63,10 +63,10 @@ func load(t *testing.T, url, run string, d time.Duration) (sent int) {
 	return sent
 }
 
-// TestPageStaysResponsiveUnderLoad measures the longest task of a page under load. It is
-// asserted only if LOAD is set, because other load on the machine affects it.
+// TestPageStaysResponsiveUnderLoad measures the longest task of a page under load. It compares
+// the result with the limit only if LOAD is set, because other load on the machine affects it.
 func TestPageStaysResponsiveUnderLoad(t *testing.T) {
-	// Other load only slows the page down, so the best try counts.
+	// Use the best of several tries, because other load can only slow the page down.
 	const tries = 3
 	for try := 1; ; try++ {
 		longest, stall := underLoad(t, loadTime(t))
@@ -81,10 +81,10 @@ func TestPageStaysResponsiveUnderLoad(t *testing.T) {
 	}
 }
 
-// underLoad sends calls while a page is open. It returns the longest task of the page and the
+// underLoad sends calls while a page is open. It returns the page's longest task, and the
 // longest stall of an idle page, in milliseconds.
 func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
-	// The receiver stores nothing, so the measured memory is that of the server.
+	// The receiver stores nothing, so it adds nothing to the measured memory.
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(hook.Close)
 	const kept = 1000
@@ -106,7 +106,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
 		const now = performance.now(); window.stall = Math.max(window.stall, now - window.last - 10); window.last = now }, 10)`)
 	sent += load(t, srv.URL, "m-", d)
-	burst := make([]string, 100) // more than a frame shows
+	burst := make([]string, 100) // more calls than one frame contains
 	for i := range burst {
 		burst[i] = track(fmt.Sprint("burst-", i), "ada", "Burst", `{}`)
 	}
@@ -126,7 +126,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	assert.Less(t, pageAfter, pageBefore+20, "MB of the page's heap")
 	assert.Less(t, counters.Nodes, int64(40_000))
 	assert.Less(t, serverAfter, serverBefore+30, "MB of the server's heap")
-	// The page is up to date: it shows the next call.
+	// The page is up to date: it shows another call.
 	post(t, srv.URL, "web", track("last", "ada", "After The Load", `{}`))
 	b.waitText("#rows", "After The Load")
 	require.NoError(t, collector.Close())
@@ -154,7 +154,7 @@ func awaitDelivery(t *testing.T, c *engine.Collector) {
 	}
 }
 
-// humanize formats a number like the page.
+// humanize formats a number in the same way as the page.
 func humanize(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -180,8 +180,8 @@ func (b *tab) heap() float64 {
 // firstPicture limits the time until the list is painted, in milliseconds.
 const firstPicture = 150
 
-// TestFirstPictureWithManyCalls measures the first paint with 100,000 retained calls. It is
-// asserted only if LOAD is set.
+// TestFirstPictureWithManyCalls measures the first paint with 100,000 retained calls. It
+// compares the result with the limit only if LOAD is set.
 func TestFirstPictureWithManyCalls(t *testing.T) {
 	const kept, batch, tries = 100_000, 1000, 5
 	srv, collector := serve(t, engine.Config{History: history.New(kept), AnyWriteKey: true, Limits: tracking.Limits{BodyBytes: 8 << 20}}, "")

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// plans reports violations for the user bad and quarantines the calls of one source.
+// plans reports violations for the user bad. It rejects the calls of source refused and
+// quarantines the calls of source held.
 type plans struct{}
 
 func (plans) Judge(c *tracking.Call, _ []byte) (v ingest.Verdict) {

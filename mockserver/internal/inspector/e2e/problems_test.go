@@ -19,8 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// failingShop serves a collector with failed orders, rejected calls and refused requests. crm
-// accepts orders after mended is set.
+// failingShop starts a collector with failed orders, rejected calls and refused requests.
+// Destination crm accepts orders after mended is set.
 func failingShop(t *testing.T, orders int) (b *tab, url string, collector *engine.Collector, mended *atomic.Bool) {
 	t.Helper()
 	mended = &atomic.Bool{}
@@ -65,7 +65,7 @@ func TestReplayCauseInThreeClicks(t *testing.T) {
 	b.waitText("h1", "Problems")
 	b.ready()
 	assert.Equal(t, 2, b.count("section[aria-labelledby=failed] .cause"))
-	assert.Contains(t, b.text(".cause h3"), "crm answered 400 (Bad Request): order … unknown")
+	assert.Contains(t, b.text(".cause h3"), "crm responded with 400 (Bad Request): order … unknown")
 	assert.Contains(t, b.text(".cause .cause-counts"), "30 failed attempts")
 	assert.Contains(t, b.text(".cause .bytes"), "northern-region", "the answer is shown")
 	assert.Contains(t, b.text(".cause .senders tbody"), "analytics-go 1.2")
@@ -89,7 +89,7 @@ func TestReplayCauseInThreeClicks(t *testing.T) {
 	assert.EqualValues(t, 1, ledgers[0].Failed, "that of the other cause")
 	assert.Contains(t, b.text(".kept"), "crm: 1 failed call")
 
-	// Failed replays are reported, also for any cause.
+	// The page reports a replay that fails again.
 	b.click(".kept .button")
 	b.waitText("main", "with any cause")
 	b.ready()
@@ -127,7 +127,7 @@ func TestFindSenderOfRejectedCallInTwoClicks(t *testing.T) {
 	assert.Contains(t, rejected, "Go-http-client")
 	assert.Contains(t, rejected, "shop-scripts 7")
 
-	// The request shows its body and sender without the write key.
+	// The panel of the refused request shows the body and the sender, but not the write key.
 	b.run(`[...document.querySelectorAll('.cause.is-rejected')].find((c) => c.textContent.includes('invalid_json')).querySelector('.examples a').click()`)
 	b.waitText("#panel .facts", "127.0.0.1")
 	assert.Contains(t, b.text("#panel .facts"), "POST /v1/batch")
@@ -157,7 +157,7 @@ func TestDestinationShowsMeasures(t *testing.T) {
 	b.open("/destination?name=crm")
 	assert.Contains(t, b.text(".measures"), "since")
 	assert.Contains(t, b.text(".measures tbody"), "Last hour440 %")
-	assert.Contains(t, b.text(".last-failure"), "answered 4")
+	assert.Contains(t, b.text(".last-failure"), "responded with 4")
 	b.click(".last-failure a")
 	b.waitText("#panel .destination", "failed")
 	_, ok := collector.History().Item(history.RefOfCall("web shop", "order-0"))

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// shop serves a collector with four calls, one of which failed.
+// shop starts a collector with four calls. One of the calls has failed.
 func shop(t *testing.T) *tab {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusBadRequest)
@@ -109,7 +109,7 @@ func TestRemoveSearchConditions(t *testing.T) {
 	b.click("#conditions .condition:nth-child(3)")
 	b.waitRows(2)
 	assert.Equal(t, "prop.plan:* type:track", b.search())
-	b.wait(`document.activeElement.id === 'q'`) // the focused element was removed
+	b.wait(`document.activeElement.id === 'q'`) // the focus moves because the focused element was removed
 	b.click("#conditions .condition:nth-child(1)")
 	b.waitRows(3)
 	b.click("#clear")
@@ -223,7 +223,7 @@ func TestKeyboardShortcuts(t *testing.T) {
 	b.press("r")
 	b.waitText("#confirm-replay[open]", "Replay this call to crm?")
 	b.shoot("confirm-replay")
-	b.typeKeys("rr: order customer") // neither a letter nor a space confirms
+	b.typeKeys("rr: order customer") // these keys do not confirm the replay
 	assert.True(t, eval[bool](b, `document.querySelector('#confirm-replay').open`))
 	b.press(kb.Escape)
 	b.wait(`!document.querySelector('#confirm-replay').open && !document.querySelector('#panel').hidden`)
@@ -294,7 +294,8 @@ func TestPanelShowsPayloadAndFailuresFirst(t *testing.T) {
 	b.wait(`location.pathname === '/user'`)
 }
 
-// serveHeld starts a collector whose inspector sends one fragment per value of answer.
+// serveHeld starts a collector with an inspector. The inspector waits for a value on answer
+// before it sends a fragment.
 func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
 	t.Helper()
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
@@ -321,7 +322,8 @@ func serveHeld(t *testing.T) (srv *httptest.Server, answer chan<- struct{}) {
 	return srv, told
 }
 
-// TestLiveSectionPausesWhileFocused also covers requests that started earlier.
+// TestLiveSectionPausesWhileFocused also covers requests that started before the element was
+// focused.
 func TestLiveSectionPausesWhileFocused(t *testing.T) {
 	t.Parallel()
 	srv, answer := serveHeld(t)
@@ -333,7 +335,7 @@ func TestLiveSectionPausesWhileFocused(t *testing.T) {
 		window.fetch = async (...what) => {
 			window.asked++
 			const answer = await load(...what), text = await answer.text()
-			setTimeout(() => window.answered++) // when it is shown
+			setTimeout(() => window.answered++) // after the response is shown
 			return new Response(text, { status: answer.status })
 		}`})
 	b.open("/events")
@@ -354,7 +356,7 @@ func TestClicksHaveImmediateEffect(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitRows(1)
-	// A click has an effect before the next frame.
+	// A click has an effect before the browser paints the next frame.
 	assert.True(t, eval[bool](b, `(() => { document.querySelector('#rows a').click()
 		return document.querySelector('#rows tr').classList.contains('is-open') && document.querySelector('#panel').classList.contains('is-busy') })()`))
 	answer <- struct{}{}
@@ -386,7 +388,7 @@ func TestConnectionLossIsReported(t *testing.T) {
 			_ = collector.Close()
 		}
 	}
-	address, err := harness.FreeAddress() // nothing else may use it while the server is stopped
+	address, err := harness.FreeAddress() // no other server uses this port while the collector is stopped
 	require.NoError(t, err)
 	kill := start(address)
 	post(t, "http://"+address, "web", track("m1", "ada", "Before", `{}`))
@@ -395,7 +397,7 @@ func TestConnectionLossIsReported(t *testing.T) {
 	b.waitText(row(1), "Before")
 	kill()
 	b.waitText("#gone", "The collector has not responded since ")
-	b.waitText("#gone", " attempts)") // at least a second attempt
+	b.waitText("#gone", " attempts)") // wait for a second attempt
 	assert.Contains(t, b.text("#live"), "Not live")
 	b.shoot("gone")
 	b.click(row(1) + " a")
@@ -417,7 +419,7 @@ func TestChartShowsLowRatesNextToBurst(t *testing.T) {
 	b := newTab(t, srv.URL)
 	post(t, srv.URL, "web", track("m0", "ada", "First", `{}`))
 	b.open("/")
-	// Measured in one step, because the page redraws with new data.
+	// Measure in one step, because the page redraws when data arrives.
 	got := eval[struct {
 		Heights   []float64
 		Top, Half string

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A signedRequest is a request to verify with a secret.
+// A signedRequest is a request and the secret to verify it with.
 type signedRequest struct {
 	Secret string
 	Body   string
@@ -24,8 +24,8 @@ type signedRequest struct {
 	fits   bool
 }
 
-// TestPublishedLibrariesVerifyDeliveries verifies deliveries with the Standard Webhooks
-// libraries and both secrets. They must reject modified requests.
+// TestPublishedLibrariesVerifyDeliveries checks that the Standard Webhooks libraries accept
+// deliveries with both secrets and reject modified requests.
 func TestPublishedLibrariesVerifyDeliveries(t *testing.T) {
 	t.Parallel()
 	const before, after, other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// journey serves a collector with the calls of a user who was anonymous first.
+// journey starts a collector with the calls of a user who was anonymous at first.
 func journey(t *testing.T) *httptest.Server {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
@@ -46,7 +46,7 @@ func journey(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// settleBoth waits until both destinations have finished the calls.
+// settleBoth waits until no call is pending at both destinations.
 func settleBoth(t *testing.T, collector *engine.Collector, calls int) {
 	t.Helper()
 	for {
@@ -119,7 +119,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	assert.True(t, eval[bool](b, `document.querySelector('.compare-bar button').disabled`))
 	b.click("#c6 .pick")
 	b.click("#c2 .pick")
-	b.click("#c3 .pick") // deselects the first
+	b.click("#c3 .pick") // deselects the first call
 	assert.False(t, eval[bool](b, `document.querySelector('#c6 input').checked`))
 	b.click(".compare-bar button")
 	b.waitText("h1", "Compare calls")
@@ -132,7 +132,7 @@ func TestTwoCallsAreComparedInThreeClicks(t *testing.T) {
 	assert.False(t, eval[bool](b, `document.querySelector('details').open`), "what is the same is folded")
 	b.shoot("compare")
 
-	b.open("/user?id=ada") // one click compares with the previous call of the event
+	b.open("/user?id=ada") // one click compares a call with the previous call of the same event
 	b.click(`#c3 .more > a[href^="/compare"]`)
 	b.waitText("h1", "Compare calls")
 	assert.Equal(t, "4 differences", b.text(".card:not(.compared) h2"))

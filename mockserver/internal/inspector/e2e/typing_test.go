@@ -47,7 +47,7 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 			close(modules)
 		}
 	}
-	t.Cleanup(release) // before the server closes
+	t.Cleanup(release) // runs before the server closes
 
 	command(b, page.Navigate, page.NavigateParams{URL: failed})
 	poll[chromedp.Void](b, `document.readyState !== 'complete' && location.search.includes('call=') && document.querySelector('#help')`)
@@ -71,7 +71,7 @@ func TestQuickLettersDoNotReplay(t *testing.T) {
 	b.waitText("#panel h2", "Order Completed")
 	b.run(`window.copied = 0; navigator.clipboard.writeText = async () => { copied++ }; undefined`)
 	b.typeKeys("order customer ccrr")
-	b.typeKeys("r") // within the pause after the text
+	b.typeKeys("r") // pressed before pauseTyping
 	b.pauseTyping()
 	assert.False(t, eval[bool](b, `document.querySelector('#confirm-replay').open`))
 	assert.Zero(t, eval[int](b, `copied`))
@@ -79,7 +79,8 @@ func TestQuickLettersDoNotReplay(t *testing.T) {
 	b.wait(`document.querySelector('#confirm-replay').open`)
 }
 
-// TestKeysAreLoadedBeforeFirstPaint delays keys.js: a visible page must handle keys.
+// TestKeysAreLoadedBeforeFirstPaint delays keys.js. It checks that the page handles keys as
+// soon as it is visible.
 func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")
@@ -138,7 +139,7 @@ func TestReplayFormSubmittedTwiceWithoutScripts(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, ".js"):
 			w.Header().Set("Content-Type", "text/javascript")
 			return true
-		case r.Method == http.MethodPost && submits.Add(1) == 1: // the browser never receives its response
+		case r.Method == http.MethodPost && submits.Add(1) == 1: // the browser never receives the first response
 			assert.NoError(t, r.ParseForm())
 			res, err := http.PostForm(srv.URL+r.URL.Path, r.PostForm) //nolint:noctx // ends with the test's server
 			if assert.NoError(t, err) {
@@ -187,13 +188,13 @@ func front(t *testing.T, base string, intercept func(http.ResponseWriter, *http.
 	return srv.URL
 }
 
-// pauseTyping waits until the next letter does not count as typed text.
+// pauseTyping waits until the page no longer treats the next letter as typed text.
 func (b *tab) pauseTyping() {
 	b.t.Helper()
-	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js requires 300 ms
+	b.run(`new Promise((done) => setTimeout(done, 400))`) // keys.js requires a pause of 300 ms
 }
 
-// typeKeys presses the keys of a text.
+// typeKeys presses the keys of text one after the other.
 func (b *tab) typeKeys(text string) {
 	b.t.Helper()
 	for _, r := range text {

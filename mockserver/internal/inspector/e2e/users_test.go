@@ -37,7 +37,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.click(".list-form .primary")
 	b.waitText(".notice", "List accepted.")
 	b.waitText("#refresh", "big_spenders")
-	b.wait(`document.querySelector('#refresh time') !== null`) // the sync is done and the page is updated
+	b.wait(`document.querySelector('#refresh time') !== null`) // the sync is done and the page shows it
 	judge(b, script, "audiences")
 
 	b.typeInto("#name", "!")
@@ -46,7 +46,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.waitText(".summary", "has no letters or digits")
 	judge(b, script, "a list that was refused")
 	b.run(`document.querySelector('#refresh').replaceChildren()`)
-	b.waitText("#refresh", "big_spenders") // the section reloads although the page is the response to a form
+	b.waitText("#refresh", "big_spenders") // the section reloads even though the page is the response to a form
 
 	b.open("/deletions")
 	b.typeInto("#users", "ada\ngrace")
@@ -54,7 +54,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	b.click(".list-form button")
 	b.waitText("h1", "Deletion request gdpr-117")
 	b.wait(`document.querySelectorAll('#refresh .is-failed').length === 2`)
-	b.waitText("#refresh", "answered 404 (Not Found)")
+	b.waitText("#refresh", "responded with 404 (Not Found)")
 	judge(b, script, "a deletion request")
 	b.open("/deletions")
 	b.waitText("#refresh", "Done, with failures")

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// TestReceiverSnippetsVerify runs the receivers shown on the page and delivers valid
-// and invalid calls to them.
+// TestReceiverSnippetsVerify runs the receiver programs that the page shows, and delivers
+// valid and invalid calls to them.
 func TestReceiverSnippetsVerify(t *testing.T) {
 	t.Parallel()
 	srv, _ := serve(t, engine.Config{}, "")

@@ -27,7 +27,7 @@ func serve(t *testing.T, config engine.Config, token string) (*httptest.Server, 
 	t.Helper()
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true
-	config.Sender.Timeout = patience // receivers are slow on a busy machine
+	config.Sender.Timeout = patience // receivers can be slow on a busy machine
 	collector, err := engine.New(config)
 	require.NoError(t, err)
 	guard, err := access.NewGuard(access.GuardConfig{Token: token, Loopback: true})
@@ -92,7 +92,7 @@ func post(t *testing.T, base, writeKey string, calls ...string) {
 	require.Equal(t, http.StatusOK, postTo(t, base+"/v1/batch", writeKey, `{"batch":[`+strings.Join(calls, ",")+`]}`))
 }
 
-// sender does not reuse connections, because tests close open connections.
+// sender opens a connection for each request, because tests close the server's connections.
 var sender = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func postTo(t *testing.T, url, writeKey, body string) int {

@@ -14,30 +14,31 @@ import (
 const (
 	maxCalls    = 20
 	shownValue  = 120  // characters of a value
-	shownSource = 4000 // bytes of a value that are considered
+	shownSource = 4000 // bytes of a value that are read before it is shortened
 )
 
-// calls are the retained calls with a property, newest first.
+// calls lists the retained calls with a property, newest first.
 type calls struct {
 	Path  string
-	Type  string // only values of this type; empty for any
-	Value string // only this JSON value; empty for any
+	Type  string // selects values of this type; empty for all
+	Value string // selects this JSON value; empty for all
 	Found []call
-	More  bool // there are more calls
+	More  bool // more calls match
 	Back  string
 }
 
-// A call is a call with the property.
+// A call is an entry of the list of matching calls.
 type call struct {
 	At     time.Time
 	Href   string
 	User   string
 	Anon   bool
-	About  string // the user page
+	About  string // URL of the user page
 	Values []value
 }
 
-// callsWith returns the newest calls with a property, optionally of a type or with a value.
+// callsWith returns the newest calls with a property. If typ or wanted is not empty, the
+// property must have that type or value.
 func (p *pages) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted string) *calls {
 	shown := &calls{Path: of.Path, Type: typ, Value: wanted, Back: href(e)}
 	h := p.c.History()
@@ -69,7 +70,7 @@ func (p *pages) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted stri
 	return shown
 }
 
-// refOf returns the ref of a call, or "" without a messageId.
+// refOf returns the ref of a call, or "" if messageID is empty.
 func refOf(e *shapes.Event, messageID string) string {
 	if messageID == "" {
 		return ""

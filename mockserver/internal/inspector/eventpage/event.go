@@ -14,11 +14,11 @@ import (
 // An eventPage shows one event.
 type eventPage struct {
 	shapes.Event
-	CallsHref  string // the list of its calls
+	CallsHref  string // URL of the list of the event's calls
 	Odd        []oddity
 	Violations []violation
 	Properties []property
-	Word       string // property or trait
+	Word       string // "property" or "trait"
 	Calls      *calls // calls with the selected property, or nil
 	Export     page.Tabs
 }
@@ -31,29 +31,29 @@ type oddity struct {
 	Text, Href, Link string
 }
 
-// A violation is a violation of the tracking plan.
+// A violation is a kind of plan violation, with a link to a call.
 type violation struct {
 	shapes.Violation
-	Ref string // of the newest call
+	Ref string // ref of the newest call with the violation
 }
 
 // A property is a row of the table.
 type property struct {
 	shapes.Property
-	Name   string // the path relative to its parent
+	Name   string // path relative to the parent property
 	Level  int    // nesting level
-	Href   string // the calls with the property
+	Href   string // URL of the calls with the property
 	Types  []share
 	Values []value
-	Rest   uint64 // number of other values
+	Rest   uint64 // number of values that are not shown
 	Odd    bool
 }
 
-// Percent returns the share of calls with the property; Width is the same as a bar width.
+// Percent returns the share of calls with the property. Width returns it as the width of a bar.
 func (p property) Percent() string { return shapes.Percent(p.Calls, p.Property.Sampled) }
 func (p property) Width() int      { return max(1, int(100*p.Share)) }
 
-// A share is a type or a string format with its number of values.
+// A share is a type or a string format, with the number of values that have it.
 type share struct {
 	Name, Percent, Href string
 	Count               uint64
@@ -135,7 +135,7 @@ func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) prope
 }
 
 // typesOf returns the types and string formats of a property. It merges integer and number,
-// because senders write 3 for 3.0.
+// because senders can write 3.0 as 3.
 func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	var shares []share
 	counts := p.Types

@@ -19,8 +19,8 @@ type eventsPage struct {
 	Hidden  int // number of matching events beyond maxLines
 	Total   int // number of all events
 	Source  string
-	Find    string // part of the name, in any case
-	Odd     bool   // only events with anomalies
+	Find    string // part of an event name; ignores case
+	Odd     bool   // whether to show only events with anomalies
 	Sources []string
 }
 

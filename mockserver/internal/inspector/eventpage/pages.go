@@ -9,7 +9,7 @@ import (
 // pages serves the pages about events.
 type pages struct{ c *engine.Collector }
 
-// A value is a value of a property.
+// A value is a property value with the number of its calls.
 type value struct {
 	Text, Kind, Href string
 	Count            uint64

@@ -17,12 +17,12 @@ type Handler func(*http.Request) (Answer, error)
 type Answer struct {
 	Page
 	Template string // name of the template file
-	Part     string // the block for a script; empty for the whole page
+	Part     string // block to render for a script; empty for the whole page
 	Status   int    // defaults to 200
-	To       string // redirect target, which shows Notice
+	To       string // redirect target; the target page shows Notice
 }
 
-// A Page contains the values of the layout.
+// A Page contains the values for the layout template.
 type Page struct {
 	Title  string
 	Nav    string // active navigation entry
@@ -31,7 +31,8 @@ type Page struct {
 	Logout bool // show a logout button
 }
 
-// OrPart restricts the answer to a block, which receives Body, if a script sent the request.
+// OrPart restricts the answer to a block if a script sent the request. The block is rendered
+// with Body.
 func (a Answer) OrPart(r *http.Request, block string) Answer {
 	if IsFragment(r) {
 		a.Part = block
@@ -47,7 +48,7 @@ func Problem(status int, title, text string) Answer {
 	return Answer{Template: "problem", Status: status, Page: Page{Title: title, Body: text}}
 }
 
-// SendTo returns a redirect to a page that shows done.
+// SendTo returns a redirect to a page, which shows done as a notice.
 func SendTo(target, done string) (Answer, error) {
 	return Answer{To: target, Page: Page{Notice: done}}, nil
 }
@@ -67,7 +68,7 @@ func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	}
 }
 
-// ServeForm is Serve for a form, which it parses first.
+// ServeForm is like Serve, but parses the submitted form first.
 func (s *Server) ServeForm(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if readForm(w, r) {
@@ -116,8 +117,8 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 	_, _ = w.Write(out.Bytes()) // the browser may have disconnected
 }
 
-// noticeCookie stores the result of a form for the next page. Only this server can set it, so
-// links cannot forge a notice.
+// noticeCookie stores the result of a form for the next page. If the URL contained the result,
+// links could forge notices.
 const noticeCookie = "notice"
 
 func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, text string) {
@@ -134,6 +135,6 @@ func takeNotice(w http.ResponseWriter, r *http.Request) string {
 		return ""
 	}
 	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: "/", MaxAge: -1})
-	text, _ := url.QueryUnescape(cookie.Value) // another server on this host may have set it
+	text, _ := url.QueryUnescape(cookie.Value) // another server on this host may have set an invalid value
 	return text
 }

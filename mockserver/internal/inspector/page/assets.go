@@ -44,7 +44,7 @@ type asset struct {
 
 var assets = sync.OnceValue(func() map[string]asset {
 	assets := map[string]asset{}
-	entries, _ := fs.ReadDir(files, "assets") // embedded
+	entries, _ := fs.ReadDir(files, "assets") // reading an embedded directory cannot fail
 	for _, e := range entries {
 		data, _ := files.ReadFile("assets/" + e.Name())
 		sum := sha256.Sum256(data)
@@ -65,7 +65,7 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	SecureHeaders(h)
-	h.Set("Cache-Control", "no-cache") // revalidated each time
+	h.Set("Cache-Control", "no-cache") // browsers revalidate the file each time
 	h.Set("Content-Type", a.contentType)
 	h.Set("ETag", a.etag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
@@ -76,7 +76,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	const dir = "templates/"
 	shared := template.Must(template.New("").Funcs(pageFuncs).ParseFS(files, dir+"shared/*.html"))
 	pages := map[string]*template.Template{}
-	matches, _ := fs.Glob(files, dir+"*.html") // the pattern is valid
+	matches, _ := fs.Glob(files, dir+"*.html") // cannot fail for a valid pattern
 	for _, file := range matches {
 		name := strings.TrimSuffix(path.Base(file), ".html")
 		pages[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// A Line is a line of formatted JSON. Numbers and strings are unchanged.
+// A Line is a line of formatted JSON. Numbers and strings keep their original spelling.
 type Line struct {
-	Mark  string // the mark of the field that the line belongs to
+	Mark  string // mark of the field that contains the line
 	Note  string
 	Parts []LinePart
 }
@@ -29,7 +29,8 @@ const maxIndent = 24
 // may be nil. Invalid JSON is returned as one line.
 func LayOut(doc []byte, mark func(key string) (mark, note string)) []Line {
 	var broken bytes.Buffer
-	// Indented below: deep nesting would make the output mostly white space.
+	// The loop below adds a limited indentation. Otherwise, the output for a deeply nested
+	// document would be mostly white space.
 	if json.Indent(&broken, bytes.TrimSpace(doc), "", "") != nil {
 		return []Line{{Parts: []LinePart{{Text: string(doc)}}}}
 	}

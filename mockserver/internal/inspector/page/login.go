@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
-// RequireLogin passes authorized requests to next. It redirects others to the login page or
-// shows an error.
+// RequireLogin passes authorized requests to next. For other requests, it redirects to the
+// login page or shows an error.
 func (s *Server) RequireLogin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch refused := s.Check(r); {
@@ -23,7 +23,7 @@ func (s *Server) RequireLogin(next http.Handler) http.Handler {
 	})
 }
 
-// Check returns why a request is not authorized, or nil.
+// Check returns an error if a request is not authorized.
 func (s *Server) Check(r *http.Request) *access.Error {
 	refused := s.Guard.Check(r)
 	if refused != nil && refused.Status == http.StatusUnauthorized && s.Sessions.Has(r) {

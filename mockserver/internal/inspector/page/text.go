@@ -79,8 +79,8 @@ func visible(s string) []textPart {
 	return parts
 }
 
-// isInvisible reports whether a character is invisible but may affect others. It excludes
-// joiners, which scripts and emoji need.
+// isInvisible reports whether a character is invisible but may change the appearance of
+// others. It excludes joiners, because some scripts and emoji need them.
 func isInvisible(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200C', '\u200D':
@@ -117,7 +117,7 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// age formats the age of an item like assets/html.js.
+// age formats the age of an item in the same way as assets/html.js.
 func age(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
@@ -163,7 +163,7 @@ func rate(s stats.Span) string {
 	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
 }
 
-// recentText returns how many recent attempts failed.
+// recentText returns a sentence with the number of recent failed attempts.
 func recentText(s engine.DestinationStatus) string {
 	if s.RecentFailures == s.RecentAttempts {
 		return "the last " + text.Plural(s.RecentAttempts, "attempt", "attempts") + " failed"
@@ -171,7 +171,7 @@ func recentText(s engine.DestinationStatus) string {
 	return fmt.Sprintf("%d of the last %s failed", s.RecentFailures, text.Plural(s.RecentAttempts, "attempt", "attempts"))
 }
 
-// chooser is a selection list of names, or a text field without names.
+// A chooser is a selection list, or a text field if there are no names to select.
 type chooser struct {
 	Field  string
 	Names  []string
@@ -182,7 +182,7 @@ func choices(field string, names []string, chosen string) chooser {
 	return chooser{field, names, chosen}
 }
 
-// Tabs are snippets, one of which is shown.
+// Tabs is a group of snippets. A page shows one of them at a time.
 type Tabs struct {
 	ID, Label string
 	Snippets  []Snippet
@@ -191,6 +191,6 @@ type Tabs struct {
 // A Snippet is code to copy.
 type Snippet struct {
 	ID, Name string
-	Install  string // the install command
+	Install  string // command that installs the library
 	Code     string
 }

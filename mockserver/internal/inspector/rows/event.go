@@ -21,8 +21,8 @@ func EventLink(source, typ, name string, more ...string) string {
 	return "/event?" + q.Encode()
 }
 
-// EventOf returns the event, page or screen name of a call, and the URL of its event page if
-// there are statistics.
+// EventOf returns the event, page or screen name of a call. It also returns the URL of the
+// event page, or "" if the event has no statistics.
 func EventOf(known *shapes.Shapes, c *tracking.Call) (name, link string) {
 	name = c.Event + c.Name
 	if name != "" && known.Has(c) {

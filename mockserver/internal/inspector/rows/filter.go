@@ -23,8 +23,8 @@ const maxFilterText = 500
 // A Filter selects items of the feed. The zero value selects all items.
 type Filter struct {
 	Query search.Query
-	// Problem is the error of an invalid search, and Written is the search. An invalid
-	// search selects no items.
+	// Problem is the error of an invalid search, and Written is the text of that search. An
+	// invalid search selects no items.
 	Problem *search.Error
 	Written string
 }
@@ -41,11 +41,11 @@ func By(terms ...string) Filter {
 	return f
 }
 
-// singles are the URL parameters that represent one term each.
+// singles are the URL parameters that represent one search term each.
 var singles = []string{"source", "type", "event", "user", "status", "since", "until"}
 
 // ReadFilter reads a filter from URL or form values: the search q, and parameters that
-// represent one term each.
+// represent one search term each.
 func ReadFilter(q url.Values) Filter {
 	var f Filter
 	written := q.Get("q")
@@ -159,7 +159,7 @@ func (f Filter) RangeLabel() string {
 	return "Custom"
 }
 
-// Timeless returns the search without its times.
+// Timeless returns the search without its time range.
 func (f Filter) Timeless() string { return f.Query.Drop("since", "until").String() }
 
 // Matcher returns the filter as a function, which may be called with the history locked.
@@ -189,7 +189,7 @@ func (f Filter) Matcher(destinations []engine.AttachedDestination) func(*history
 	}
 }
 
-// cost returns the relative cost of a term. Terms on bodies are the most expensive.
+// cost returns the relative cost of evaluating a term. Terms on bodies are the most expensive.
 func cost(t search.Term) int {
 	switch t.Field {
 	case "event", "user", "id", "type", "source", "since", "until", "is":
@@ -202,11 +202,11 @@ func cost(t search.Term) int {
 	return 3
 }
 
-// A matcher compares terms with items.
+// A matcher evaluates search terms for items.
 type matcher struct {
 	now          time.Time
 	destinations []engine.AttachedDestination
-	names        []search.Term // destinations whose states are compared; none means all
+	names        []search.Term // terms that select destinations for state conditions; all destinations if empty
 	lower        []string      // lower-case values of the terms
 }
 

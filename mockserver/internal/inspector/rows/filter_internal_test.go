@@ -24,7 +24,7 @@ func TestFilterMatches(t *testing.T) {
 	}
 	plain := record(func(*tracking.Record) {})
 	failed := record(func(r *tracking.Record) {
-		r.Ends = []tracking.Ended{{Destination: "hook", Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "answered 410"}}}
+		r.Ends = []tracking.Ended{{Destination: "hook", Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "responded with 410"}}}
 	})
 	rejected := &history.Item{Rejection: &tracking.Rejection{Code: tracking.CodeNoUser, Message: "a call needs a userId", Body: []byte(`{"type":"page","name":"Docs","properties":{"path":"/"}}`)}, Read: &tracking.Call{Type: "page", Name: "Docs"}}
 	refused := &history.Item{Refusal: &event.Refusal{Code: tracking.CodeInvalidJSON, Status: 400, Path: "/v1/batch"}}
@@ -94,8 +94,8 @@ func TestFilterMatches(t *testing.T) {
 	}
 }
 
-// TestConditionsOfOneFieldMustAllHold checks that terms of one field are combined with and,
-// also for states at different destinations.
+// TestConditionsOfOneFieldMustAllHold checks that a call must satisfy all terms of a field. Two
+// states of a call can be states at different destinations.
 func TestConditionsOfOneFieldMustAllHold(t *testing.T) {
 	call := &history.Item{Record: &tracking.Record{Call: tracking.Call{Event: "Order Completed"}, Ends: []tracking.Ended{
 		{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}},

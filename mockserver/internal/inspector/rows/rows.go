@@ -24,13 +24,13 @@ const TextLimit = 160
 type Row struct {
 	Order int64
 	Ref   string
-	Href  string // the list with this item open
+	Href  string // URL of the list with this item open
 	Kind  string // call, rejected or refused
 	At    time.Time
 	Type  string
-	Title string // the event or page name, or a substitute
+	Title string // event name or page name, or a substitute
 	User  string
-	Anon  bool // User is an anonymousId
+	Anon  bool // whether User is an anonymousId
 	// UserLink is the URL of the user page, or empty.
 	UserLink string
 	Source   string
@@ -45,13 +45,14 @@ type Chip struct {
 	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
 	Why   string
-	// Total is the number of destinations in this state, for a narrow list. Only the first
-	// chip of a state has it; Again marks the others. Both are zero for a single chip.
+	// Total is the number of destinations in this state. A narrow list shows only the first
+	// chip of each state, with its Total. Again marks the other chips of the state, which have
+	// no Total. If there is only one chip, both fields are zero.
 	Total int
 	Again bool
 }
 
-// New returns the row of an item. Its link keeps the filter.
+// New returns the row of an item. The row links to the list with the same filter.
 func New(h *history.History, i *history.Item, filter Filter, destinations []engine.AttachedDestination) Row {
 	c := i.Call()
 	r := Row{
@@ -91,8 +92,8 @@ func UserLink(id string) string {
 	return "/user?" + url.Values{"id": {id}}.Encode()
 }
 
-// chipsOf returns one chip per destination, or one per state for more than three
-// destinations.
+// chipsOf returns one chip per destination. For more than three destinations, it returns one
+// chip per state.
 func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Chip {
 	const most = 3
 	states := StatesOf(r, destinations)
@@ -117,7 +118,7 @@ func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Ch
 	return chips
 }
 
-// addTotals counts the chips of each state, unless there is only one chip.
+// addTotals sets Total and Again of the chips, unless there is only one chip.
 func addTotals(chips []Chip) {
 	if len(chips) == 1 {
 		return
@@ -129,7 +130,8 @@ func addTotals(chips []Chip) {
 	}
 }
 
-// answer returns the status of the last response after a space, or "" if it succeeded.
+// answer returns the status or the error of the last attempt, after a space. It returns ""
+// unless the call is failed or retrying.
 func (s DeliveryState) answer(r *tracking.Record) string {
 	if look := s.Look(); look != "failed" && look != "retrying" {
 		return ""
@@ -174,7 +176,7 @@ func previewOf(typ string, body []byte) string {
 	return out.String()
 }
 
-// LookWord returns a look for people.
+// LookWord returns the display text for a look.
 func LookWord(look string) string {
 	switch look {
 	case "unknown":

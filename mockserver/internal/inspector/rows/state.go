@@ -11,12 +11,12 @@ import (
 // the destination is set.
 type DeliveryState struct {
 	tracking.Ended
-	Unknown bool // the outcome may have expired
+	Unknown bool // whether the outcome may have expired
 }
 
-// StatesOf returns the state of a call at each destination that receives it or has an outcome
-// for it. Current destinations come first, in the order of the settings, followed by deleted
-// ones.
+// StatesOf returns the state of a call at each destination that receives the call or has an
+// outcome for it. Current destinations come first, in the order of the settings. Deleted
+// destinations follow.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
 	var all []DeliveryState
 	for _, d := range destinations {

@@ -30,7 +30,7 @@ type comparePage struct {
 	Always        []jsondiff.Line // differ between any two calls
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
-	Others        bool // the calls have different events
+	Others        bool // whether the calls have different events
 }
 
 // A comparedCall is one of the two calls.
@@ -131,7 +131,7 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 	for n := range all {
 		row := rows.New(h, &all[n], rows.Filter{}, destinations)
 		row.At = timeline.Happened(&all[n])
-		first, second := row.Ref, h.RefOf(i) // older call first
+		first, second := row.Ref, h.RefOf(i) // the older call comes first
 		if all[n].Order > i.Order {
 			first, second = second, first
 		}

@@ -23,7 +23,8 @@ type member struct {
 	Name, Kind, Value string
 }
 
-// previewOf returns the first properties or traits of a call and the number of others.
+// previewOf returns the first properties or traits of a call. more is the number of properties or
+// traits that it omits.
 func previewOf(c *tracking.Call) (shown []member, more int) {
 	for m := range jsonscan.Members(fields.Find(c.Body, fields.Describing(c.Type))) {
 		if len(shown) == previewMembers {

@@ -34,7 +34,7 @@ type userPage struct {
 	MaxIDs  int
 	Entries []entry
 	Total   int
-	Older   int    // number of older calls that are not sorted
+	Older   int    // number of older calls beyond timeline.MaxCalls
 	First   int    // number of the first entry, from 1
 	Last    int    // number of the last entry
 	Earlier string // URL of the previous page; empty on the first page
@@ -53,7 +53,7 @@ type userPage struct {
 type idLine struct {
 	ID   string
 	Link string
-	To   string // the linked identity
+	To   string // identity that it is linked to
 	Type string // type of the linking call
 	At   time.Time
 	Call string // URL of the linking call
@@ -63,10 +63,10 @@ type idLine struct {
 type entry struct {
 	rows.Row
 	Gap     string // time since the previous call; empty if short
-	Back    bool   // the previous call is not older
+	Back    bool   // whether the call is not newer than the previous one
 	Late    string // delay between the event and its arrival
-	Number  int    // from 1
-	Whose   string // the user's ID, if it differs from the previous entry
+	Number  int    // position in the timeline, from 1
+	Whose   string // user ID; empty if it is the same as in the previous entry
 	Event   string // URL of the event page, or empty
 	Preview []member
 	More    int // number of fields that the preview omits
@@ -86,7 +86,7 @@ type change struct {
 	Kind, Path, Before, After string
 }
 
-// ShowUser serves a user's timeline, or a form without an ID.
+// ShowUser serves a user's timeline. Without an ID, it serves a search form.
 func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
@@ -137,8 +137,8 @@ func (p Pages) read(id string, from int) userPage {
 		u.Traits = page.LayOut(t.Traits, nil)
 	}
 	destinations := p.c.Attached()
-	shown := ""                 // the ID of the previous entry
-	last := map[string]string{} // the ref of the last call by event
+	shown := ""                 // user ID of the previous entry
+	last := map[string]string{} // ref of the last call of each event
 	for n := range t.Entries {
 		e := newEntry(h, &t.Entries[n], destinations)
 		if whose := e.User; len(t.IDs) > 1 && whose != shown {

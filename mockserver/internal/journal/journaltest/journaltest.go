@@ -1,4 +1,4 @@
-// Package journaltest is the test suite for implementations of [journal.Journal] and [state.Store].
+// Package journaltest contains tests for implementations of [journal.Journal] and [state.Store].
 package journaltest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// patience is the time limit for expected events, and brief the time to observe that nothing
+// patience is the time limit for expected events. brief is how long the tests check that nothing
 // happens.
 const (
 	patience = time.Minute
@@ -33,17 +33,17 @@ const (
 
 // Options contains the functions that open journals.
 type Options struct {
-	// Open returns an empty journal that stores about maxBytes of large calls; zero selects the
-	// journal's default. The suite closes it.
+	// Open returns an empty journal that stores about maxBytes of large calls. Zero selects the
+	// journal's default. The tests close the journal.
 	Open func(t *testing.T, maxBytes int64) journal.Journal
-	// Reopen closes j immediately and opens its data again. It is nil unless the journal is
+	// Reopen closes j immediately and opens its data again. It is nil if the journal is not
 	// durable.
 	Reopen func(t *testing.T, j journal.Journal) journal.Journal
 	// In runs each test, for example with synctest.Test. Defaults to a direct call.
 	In func(*testing.T, func(*testing.T))
 }
 
-// Run runs the suite.
+// Run runs the tests for a journal.
 func Run(t *testing.T, o Options) {
 	for name, test := range map[string]func(*testing.T, Options){
 		"EveryDestinationReceivesEveryCall":  everyDestination,
@@ -96,7 +96,7 @@ func Calls(source, prefix string, n int) []tracking.Call {
 func call(source, id string, padding int) tracking.Call {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	at := now.Format("2006-01-02T15:04:05.000Z")
-	noise := make([]byte, padding/2) // random, because journals may compress
+	noise := make([]byte, padding/2) // random, because journals may compress data
 	_, _ = rand.Read(noise)
 	return tracking.Call{
 		ID: id, Source: source, Type: "track", UserID: "u1", Event: "Tested",
@@ -209,7 +209,7 @@ func everyDestination(t *testing.T, o Options) {
 		for i, c := range e.Calls {
 			require.WithinDuration(t, sent.Calls[i].ReceivedAt, c.ReceivedAt, 0)
 			require.WithinDuration(t, sent.Calls[i].Timestamp, c.Timestamp, 0)
-			c.ReceivedAt, c.Timestamp = sent.Calls[i].ReceivedAt, sent.Calls[i].Timestamp // may have another time zone
+			c.ReceivedAt, c.Timestamp = sent.Calls[i].ReceivedAt, sent.Calls[i].Timestamp // the time zone may differ
 			require.Equal(t, sent.Calls[i], c)
 		}
 		finish(t, l, time.Time{}, tracking.StateDelivered, tracking.StateFiltered, tracking.StateFailed)
@@ -281,7 +281,7 @@ func retriesWithNewCalls(t *testing.T, o Options) {
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	require.NoError(t, j.Append(within(t), batch("web", "new", 1)))
 	got := append(ids(next(t, r)), ids(next(t, r))...)
-	slices.Sort(got) // the order of the two is not defined
+	slices.Sort(got) // the order of the two calls is not defined
 	require.Equal(t, []string{"new-0", "old-0"}, got)
 }
 
@@ -311,7 +311,7 @@ func fairSources(t *testing.T, o Options) {
 				first, retries = first-1, retries+1
 			}
 			finish(t, l, time.Now(), tracking.StatePending)
-			time.Sleep(10 * time.Millisecond) // like a webhook
+			time.Sleep(10 * time.Millisecond) // simulates a webhook
 		}
 		require.LessOrEqual(t, retries, n/2, "of %d entries", n)
 	}
@@ -357,7 +357,7 @@ func wantFields(t *testing.T, o Options) {
 	require.Equal(t, []string{"another-0"}, ids(l))
 }
 
-// inOrder tests Want.InOrder with replays, and Waiting.
+// inOrder tests Want.InOrder with replays, and tests Waiting.
 func inOrder(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -420,7 +420,7 @@ func inOrder(t *testing.T, o Options) {
 	require.Equal(t, positions, waiting)
 }
 
-// hold tests Hold, with a Finish during the hold.
+// hold tests Hold, including a Finish while the destination is locked.
 func hold(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 2 {
@@ -438,8 +438,8 @@ func hold(t *testing.T, o Options) {
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
 }
 
-// parked tests Parked: it resumes one entry before and one after the destination is attached again,
-// and ends the order for a third.
+// parked tests Result.Parked. It resumes one entry before and one entry after the destination is
+// attached again. The third entry is leased without Want.InOrder.
 func parked(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	hold := func() (release func()) {
@@ -573,7 +573,7 @@ func failed(t *testing.T, o Options) {
 	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
 }
 
-// failedWhileListing replays a call that fails again while calls are listed.
+// failedWhileListing replays a call that fails again while failed calls are listed.
 func failedWhileListing(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	const entries = 70 // more than one page
@@ -594,7 +594,7 @@ func failedWhileListing(t *testing.T, o Options) {
 	require.Equal(t, 1, listed["0-0"])
 }
 
-// finishKept is like finish, and keeps filtered calls.
+// finishKept is like finish, but keeps filtered calls.
 func finishKept(t *testing.T, l journal.Lease, states ...tracking.State) {
 	t.Helper()
 	r := journal.Result{}
@@ -617,7 +617,7 @@ func filtered(t *testing.T, o Options) {
 		require.Equal(t, i != 1, f.Filtered, f.Call.ID)
 		require.Equal(t, "because", f.Reason)
 	}
-	// The first one is not kept.
+	// The first of the two calls is not kept.
 	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call, sent.Calls[0]}, nil, tracking.StateFiltered))
 	wantLedger(t, j, "d", 4, 0, 1, 1, 2)
 	require.Equal(t, []string{"m-1", "m-2"}, failedIDs(listFailed(t, j, "d")))
@@ -645,7 +645,7 @@ func replayDelivered(t *testing.T, o Options) {
 	require.ErrorIs(t, j.Replay(within(t), "nobody", sent.Calls, nil, tracking.StateFailed), journal.ErrNotAttached)
 }
 
-// trace returns a trace context for a digit.
+// trace returns a trace context with IDs that repeat a digit.
 func trace(digit string) *tracecontext.Context {
 	return &tracecontext.Context{
 		Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01",
@@ -676,8 +676,8 @@ func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Co
 	return leases
 }
 
-// appendTraced appends batches with different and without trace contexts, and returns the contexts
-// by call.
+// appendTraced appends batches with different trace contexts and without one. It returns the
+// contexts by call ID.
 func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Context {
 	require.NoError(t, j.Append(within(t), batch("web", "before", 1)))
 	require.NoError(t, j.Append(within(t), traced("a", 2, trace("a"))))
@@ -691,7 +691,7 @@ func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Cont
 func traces(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	want := appendTraced(t, j)
-	for _, l := range wantTraces(t, r, want) { // retry one of two calls
+	for _, l := range wantTraces(t, r, want) { // one of the two calls is retried
 		finish(t, l, time.Now(), tracking.StateFailed, tracking.StatePending)
 	}
 	again := map[string]*tracecontext.Context{"a-1": want["a-1"], "between-1": nil}
@@ -740,7 +740,7 @@ func detach(t *testing.T, o Options) {
 	since := r.Since()
 	require.NoError(t, j.Detach(within(t), "d"))
 	time.Sleep(2 * time.Millisecond)                                                                    // Since has millisecond precision
-	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do nothing
+	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // has no effect after Detach
 	require.NoError(t, j.Detach(within(t), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
@@ -786,7 +786,7 @@ func full(t *testing.T, o Options) {
 	require.GreaterOrEqual(t, accepted, 15, "batches of 64 KiB into 1 MiB")
 	wantLedger(t, j, "d", int64(accepted), 0, 0, 0, int64(accepted))
 	if t.Failed() || o.Reopen != nil {
-		return // a log on disk frees space by age
+		return // a log on disk frees space only by age
 	}
 	for range accepted {
 		finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
@@ -794,8 +794,8 @@ func full(t *testing.T, o Options) {
 	require.NoError(t, j.Append(within(t), batch("web", "again", 1)))
 }
 
-// storedByAppend appends with contexts that end before or during Append. Calls that are stored anyway
-// must be reported.
+// storedByAppend appends with contexts that are canceled before or during Append. If calls are
+// stored anyway, Append must report them.
 func storedByAppend(t *testing.T, o Options) {
 	j := open(t, o)
 	attach(t, j, "d")
@@ -805,7 +805,7 @@ func storedByAppend(t *testing.T, o Options) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
 			defer cancel()
-			b := batch("web", fmt.Sprint("m", i), 1500) // more than one message
+			b := batch("web", fmt.Sprint("m", i), 1500) // stored as more than one message
 			err := j.Append(ctx, b)
 			var partly *journal.AppendError
 			switch {
@@ -829,8 +829,8 @@ func mismatch(t *testing.T, o Options) {
 	require.Error(t, next(t, r).Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 1)}), "one outcome for two calls")
 }
 
-// load appends and finishes concurrently, with failures and retries, and checks the ledger all the
-// time.
+// load appends and finishes entries concurrently, with failures and retries, and checks the ledger
+// at the same time.
 func load(t *testing.T, o Options) {
 	const senders, batches, size, workers = 4, 25, 5, 4
 	j, r := openAttached(t, o)
@@ -872,7 +872,7 @@ func load(t *testing.T, o Options) {
 	deadline := time.Now().Add(patience)
 	for ledger(t, j, "d").Pending > 0 {
 		require.True(t, time.Now().Before(deadline), "still pending: %+v", ledger(t, j, "d"))
-		time.Sleep(time.Millisecond) // the ledger does not notify
+		time.Sleep(time.Millisecond) // polls, because the ledger has no notifications
 	}
 	cancel()
 	work.Wait()
@@ -883,7 +883,7 @@ func load(t *testing.T, o Options) {
 	require.Equal(t, all, n, "leased calls")
 }
 
-// reopen closes the journal with calls in every state, and checks each of them afterwards.
+// reopen closes the journal with calls in every state, and checks each call after reopening it.
 func reopen(t *testing.T, o Options) {
 	j := o.Open(t, 0)
 	r := attach(t, j, "d")

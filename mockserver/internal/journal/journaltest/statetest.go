@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// RunState runs the suite for implementations of [state.Store]. open returns an empty store. reopen
-// returns a new store with the same data; it is nil unless the store is durable.
+// RunState runs the tests for a [state.Store]. open returns an empty store. reopen returns a new
+// store with the same data. It is nil if the store is not durable.
 func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *testing.T) state.Store) {
 	for name, test := range map[string]func(*testing.T, state.Store){
 		"StoreValues":                    stateValues,
@@ -139,11 +139,11 @@ func stateWatch(t *testing.T, s state.Store) {
 	case <-time.After(brief):
 	}
 	cancel()
-	for range changes { // until it is closed
+	for range changes { // until the channel is closed
 	}
 }
 
-// stateConcurrent counts concurrently. No update may be lost.
+// stateConcurrent increments a counter concurrently. No update may be lost.
 func stateConcurrent(t *testing.T, s state.Store) {
 	const hands, counts = 4, 15
 	var work sync.WaitGroup

@@ -22,32 +22,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// In a data directory the scrubber reads the files, bypassing the page cache if possible, and
-// checks each record's checksum. On a cluster it reads and compares the copies of all servers;
-// a server may read its copy from a cache.
+// In a data directory, the scrubber reads the files and checks the checksum of each record. It
+// bypasses the page cache if possible. On a cluster, it reads the copies of all servers and compares
+// them. A server may read its copy from a cache.
 
 const (
-	// scrubRate is the rate in bytes per second, and scrubPause the pause between rounds.
+	// scrubRate limits the rate in bytes per second. scrubPause is the pause between rounds.
 	scrubRate  = 4 << 20
 	scrubPause = time.Minute
-	// scrubDoubt is the pause before apparent damage is checked again: the data may have
-	// been in the middle of a write.
+	// scrubDoubt is the pause before apparent damage is checked again, because the server may
+	// have been writing the data.
 	scrubDoubt = 2 * time.Second
-	// scrubSpan is the number of messages compared at a time.
+	// scrubSpan is the number of messages that are compared at a time.
 	scrubSpan = 20_000
 )
 
-// A Scrubber searches for damage.
+// A Scrubber searches stored data for corruption.
 type Scrubber struct {
 	store   *store.Store
 	files   *datadir.Files // nil on a cluster
-	streams []string       // all stream names
+	streams []string       // names of all streams
 
 	mu    sync.Mutex // guards state
 	state journal.Scrub
 }
 
-// NewScrubber returns a scrubber of files, or of a cluster's replicas if files is nil.
+// NewScrubber returns a scrubber for files. If files is nil, it scrubs the replicas of a cluster.
 func NewScrubber(s *store.Store, files *datadir.Files, streams []string) *Scrubber {
 	return &Scrubber{store: s, files: files, streams: streams}
 }
@@ -61,7 +61,7 @@ func (s *Scrubber) Health() journal.Scrub {
 	return state
 }
 
-// finish ends a round and returns the damage that the previous round did not find.
+// finish completes a round. It returns the damage that the previous round did not find.
 func (s *Scrubber) finish(damage []string) (fresh []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Scrubber) finish(damage []string) (fresh []string) {
 	return fresh
 }
 
-// read counts n bytes and waits to keep the rate.
+// read counts n bytes, and waits as long as needed to stay below scrubRate.
 func (s *Scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
@@ -107,8 +107,8 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// scrubFiles checks the blocks of all streams. It checks damaged ones twice, because the
-// server may have been writing them.
+// scrubFiles checks the blocks of all streams. It checks a damaged block a second time, because the
+// server may have been writing it.
 func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
 	streams, err := s.files.StreamDirs()
 	if err != nil {
@@ -140,14 +140,14 @@ func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) 
 	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
 
-// A blockOf is a block in a stream's directory.
+// A blockOf identifies a block in a stream's directory.
 type blockOf struct {
 	stream string
 	block  int
 }
 
-// scrubReplicas compares the replicas of the streams, except RETRY. A lock ensures that only
-// one collector does this at a time.
+// scrubReplicas compares the replicas of the streams, except RETRY. A lock ensures that only one
+// collector does this at a time.
 func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
 	lock := store.NewLock(s.store, "scrub")
 	if err := lock.Take(ctx); err != nil {
@@ -156,7 +156,7 @@ func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 	defer lock.Remove(ctx)
 	for _, name := range s.streams {
 		if name == s.store.Names.Stream(record.StreamRetry) {
-			continue // its messages are deleted on delivery, and it can be restored
+			continue // messages of RETRY are deleted on delivery and can be restored
 		}
 		found, err := s.scrubStream(ctx, name, lock)
 		if err != nil {
@@ -178,11 +178,11 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, lock *store.Loc
 	}
 	peers := []string{info.Cluster.Leader}
 	for _, r := range info.Cluster.Replicas {
-		if r.Current && !r.Offline { // a lagging server has missing messages
+		if r.Current && !r.Offline { // a server that lags behind does not have all messages
 			peers = append(peers, r.Name)
 		}
 	}
-	bad := map[string][]uint64{} // missing or different messages by server
+	bad := map[string][]uint64{} // sequence numbers of missing or different messages, keyed by server
 	for from := info.State.FirstSeq; from <= info.State.LastSeq && len(peers) > 1; from += scrubSpan {
 		to := min(from+scrubSpan-1, info.State.LastSeq)
 		found, err := s.compareCopies(ctx, lock, name, peers, from, to)
@@ -207,7 +207,7 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, lock *store.Loc
 	return damage, nil
 }
 
-// A copyOf is one server's copy of a message.
+// A copyOf identifies a server's copy of a message.
 type copyOf struct {
 	server string
 	seq    uint64
@@ -215,7 +215,7 @@ type copyOf struct {
 
 // compareCopies returns the copies that differ from the majority.
 func (s *Scrubber) compareCopies(ctx context.Context, lock *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
-	copies := map[uint64]map[string]uint64{} // checksum by message and server
+	copies := map[uint64]map[string]uint64{} // checksums, keyed by sequence number and server
 	for _, peer := range peers {
 		err := s.readCopies(ctx, lock, stream, peer, from, to, func(seq, sum uint64) {
 			if copies[seq] == nil {
@@ -242,7 +242,7 @@ func (s *Scrubber) compareCopies(ctx context.Context, lock *store.Lock, stream s
 	return odd, nil
 }
 
-// readCopies calls f with the messages of one server.
+// readCopies calls f with the sequence number and checksum of each message of one server.
 func (s *Scrubber) readCopies(ctx context.Context, lock *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
 	t := s.store.Tail("", from, func(m jetstream.Msg, seq uint64) error {
 		if seq <= to {

@@ -18,15 +18,15 @@ type Verifier struct {
 	*ledger.Recount
 	*store.Store
 	Account *ledger.Ledger
-	Waits   int // remaining waits for data in transit
+	Waits   int // remaining number of waits for data in transit
 }
 
 const (
-	// Waits is the number of waits for data in transit, with waitPause in between.
+	// Waits is the number of waits for data in transit. waitPause is the duration of each wait.
 	Waits     = 100
 	waitPause = 50 * time.Millisecond
-	// callsAtOnce and outcomesAtOnce are read-ahead limits: a message of CALLS has up to
-	// 48 KB of IDs, and a message of OUTCOMES up to 256 KB.
+	// callsAtOnce and outcomesAtOnce limit the number of messages that are read ahead. A message
+	// of CALLS contains up to 48 KB of IDs, and a message of OUTCOMES up to 256 KB.
 	callsAtOnce    = 256
 	outcomesAtOnce = 64
 )
@@ -61,9 +61,6 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	t := v.TailCalls(first, func(parsed *record.Calls) error {
 		if parsed.Seq > base.Calls {
 			return store.ErrEnough
-		}
-		if parsed.Kind != record.KindCalls {
-			return nil
 		}
 		for name, b := range base.Accounts {
 			v.Accounts[name].AddOpen(b, parsed)
@@ -110,7 +107,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 		if parsed.Seq > v.Now.Calls {
 			return store.ErrEnough
 		}
-		parsed.IDs = "" // releases their memory
+		parsed.IDs = "" // releases the memory of the IDs
 		select {
 		case calls <- parsed:
 			return nil
@@ -151,7 +148,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	return nil
 }
 
-// checkUndelivered checks that untried calls will be delivered to a worker.
+// checkUndelivered checks that all untried calls will be delivered.
 func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
@@ -175,7 +172,7 @@ func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.
 	return err
 }
 
-// checkWaiting checks that all retries are in RETRY.
+// checkWaiting checks that RETRY contains all retries.
 func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
 	for number, w := range b.Waiting {
 		if ref := record.RefOf(number); !w.Stored {
@@ -217,8 +214,8 @@ func (v *Verifier) findStored(ctx context.Context) error {
 	})
 }
 
-// firstEnded reports whether the first attempt has ended since the recount began. Another
-// process may have ended it a moment ago.
+// firstEnded reports whether the first attempt was finished after the recount started, possibly by
+// another process.
 func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
@@ -227,8 +224,8 @@ func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) 
 	})
 }
 
-// endedMeanwhile reports whether a retry has ended since the recount began, or is stored
-// now. It may have been in transit.
+// endedMeanwhile reports whether a retry was finished after the recount started, or is stored now. The
+// retry may have been in transit during the recount.
 func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
@@ -243,8 +240,8 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 	})
 }
 
-// eventually reports whether a condition holds now or soon. All calls share v.Waits, so that
-// many failures do not add up to a long wait.
+// eventually reports whether a condition holds now or soon. All calls share v.Waits, so the total wait
+// is short even if many conditions do not hold.
 func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {
 		ok, err := holds()

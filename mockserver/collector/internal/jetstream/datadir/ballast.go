@@ -11,15 +11,15 @@ import (
 
 const (
 	ballastFile = "journal.ballast"
-	// maxBallast is the disk space to reserve. On a small disk it is at most half of the
-	// free space, but at least minBallast.
+	// maxBallast limits the reserved disk space. On a small disk, at most half of the free space
+	// is reserved, but at least minBallast.
 	maxBallast = 32 << 20
 	minBallast = 1 << 20
 )
 
-// A Ballast is a file that reserves disk space. When the disk is full, it is released: new
-// calls are refused, but outcomes of pending calls can still be stored. The file keeps its
-// size, so that the next process knows how much to reserve.
+// A Ballast is a file that reserves disk space. The space is released when the disk is full. New
+// calls are then rejected, but outcomes of pending calls can still be stored. The file keeps its
+// size, so that the next process knows how much space to reserve.
 type Ballast struct {
 	path string
 
@@ -27,10 +27,10 @@ type Ballast struct {
 	reserved bool
 }
 
-// NewBallast returns the ballast of a directory. It reserves nothing yet.
+// NewBallast returns the ballast of a directory. It does not reserve space.
 func NewBallast(dir string) *Ballast { return &Ballast{path: filepath.Join(dir, ballastFile)} }
 
-// Reserve allocates the space if at least as much remains free.
+// Reserve allocates the space, if at least the same amount of space remains free.
 func (b *Ballast) Reserve() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,8 +54,8 @@ func (b *Ballast) Reserve() error {
 	return fmt.Errorf("journal: reserving disk space: %w", err)
 }
 
-// size returns the number of bytes to reserve: as many as the last time, or as many as the
-// disk has room for.
+// size returns the number of bytes to reserve. It is the same number as last time, or depends on the
+// free space if nothing was reserved before.
 func (b *Ballast) size(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *Ballast) size(f *os.File) (int64, error) {
 	return size, nil
 }
 
-// Release frees the space, and reports whether it was reserved.
+// Release frees the space. It reports whether the space was reserved.
 func (b *Ballast) Release() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *Ballast) Release() bool {
 	return true
 }
 
-// release deallocates the contents of a file without changing its size.
+// release deallocates the contents of a file without changing the size of the file.
 func release(f *os.File, size int64) error {
 	return errors.Join(f.Truncate(0), f.Truncate(size))
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// The server truncates a block at the first record that it cannot read, and corrupt numbers
-// may keep it busy forever. So blocks are checked before the server reads them, using the
-// checksum of each record. The server's version is pinned; a test compares this code with it.
+// The server truncates a block at the first record that it cannot read. Corrupt numbers may keep the
+// server busy forever. Blocks are therefore checked before the server reads them, using the checksum
+// of each record. The version of the server is pinned, and a test compares this code with it.
 //
 // A record consists of
 //
@@ -48,12 +48,12 @@ type Damage struct {
 	file   string
 	from   int
 	to     int
-	After  uint64 // the stream's highest sequence number before it
-	torn   bool   // probably an incomplete write at the end of the process
-	What   string // description, for damage without a byte range
+	After  uint64 // highest sequence number of the stream before the damage
+	torn   bool   // whether it is probably an incomplete write at the end of the process
+	What   string // description of damage without a byte range
 }
 
-// String describes the damage and where it is.
+// String returns a description that includes the file and the byte range.
 func (d Damage) String() string {
 	if d.What != "" {
 		return fmt.Sprintf("%s (%s) %s", d.file, d.Stream, d.What)
@@ -61,14 +61,13 @@ func (d Damage) String() string {
 	return fmt.Sprintf("bytes %d to %d of %s (%s) cannot be read", d.from, d.to, d.file, d.Stream)
 }
 
-// acknowledged returns the damage that is not an incomplete write, and so affects
-// acknowledged messages.
+// acknowledged returns the damage that affects acknowledged messages. It omits incomplete writes.
 func acknowledged(found []Damage) []Damage {
 	return slices.DeleteFunc(slices.Clone(found), func(d Damage) bool { return d.torn })
 }
 
-// checkFile checks a block, and returns its size and highest sequence number. It reads the
-// block into a buffer, which it grows if necessary.
+// checkFile checks a block, and returns its damage, size and highest sequence number. It reads the
+// block into buffer, and grows the buffer if necessary.
 func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []Damage, size int, last uint64, err error) {
 	file := blockFile(dir, block)
 	if *buffer, err = readInto(*buffer, file); err != nil {
@@ -82,8 +81,9 @@ func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []
 	return found, len(data), last, nil
 }
 
-// findDamage returns the damage of a block and its highest sequence number. The last block
-// of a stream may end with an incomplete write, if the process was not stopped properly.
+// findDamage returns the damage of a block and its highest sequence number. If mayEndTorn is true, the
+// block may end with an incomplete write: it is the last block of a stream, and the process was not
+// stopped properly.
 func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, highest uint64) {
 	found, highest = checkBlock(data, h)
 	if n := len(found); n > 0 && mayEndTorn {
@@ -93,7 +93,7 @@ func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, hi
 	return found, highest
 }
 
-// readInto reads a file into a buffer, which it grows if necessary.
+// readInto reads a file into a buffer. It grows the buffer if necessary.
 func readInto(buffer []byte, file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -113,10 +113,10 @@ func blockFile(dir string, block int) string {
 	return filepath.Join(dir, "msgs", fmt.Sprintf("%d.blk", block))
 }
 
-// isTorn reports whether unreadable bytes are an incomplete write of a message, which must
-// be the last one, or of deletion marks. Disks write whole sectors, so an incomplete write
-// lacks some: they are zero, or the file ends early. A complete record was acknowledged and
-// has changed since.
+// isTorn reports whether unreadable bytes are an incomplete write. It must be the write of a message
+// at the end of the block, or of deletion marks. Disks write whole sectors, so an incomplete write
+// lacks some sectors: they contain zeros, or the file ends early. A complete record was acknowledged,
+// so it has changed afterwards if it is unreadable.
 func isTorn(data []byte, from, to int, h hash.Hash64) bool {
 	const sector = 512
 	for at := to; at < len(data); {
@@ -145,7 +145,7 @@ func endsEarly(data []byte, h hash.Hash64) bool {
 	if int(length&^recordHeaders) <= len(data) {
 		return false
 	}
-	// The length of a complete record may have changed: the hash does not cover it.
+	// The record may be complete except for its length, which the hash does not cover.
 	whole := slices.Clone(data)
 	for _, headers := range []uint32{0, recordHeaders} {
 		binary.LittleEndian.PutUint32(whole, uint32(len(data))|headers)
@@ -181,18 +181,18 @@ func newBlockHash(stream string, block int) hash.Hash64 {
 	return newHash(fmt.Sprintf("%s-%d", stream, block))
 }
 
-// newHash returns the server's checksum. Its key is derived from a name.
+// newHash returns the hash function of the server. Its key is derived from a name.
 func newHash(name string) hash.Hash64 {
 	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
-		panic(err) // the key has the right length
+		panic(err) // the key always has the required length
 	}
 	return h
 }
 
-// checkBlock returns the bytes of a block that are not records, and the highest sequence
-// number.
+// checkBlock returns the bytes of a block that do not belong to valid records, and the highest
+// sequence number.
 func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
 	for at := 0; at < len(data); {
 		if n := recordAt(data[at:], h); n > 0 {
@@ -209,7 +209,7 @@ func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
 	return found, highest
 }
 
-// plausible reports whether a record may begin here, without computing its hash.
+// plausible reports whether data may start with a record. It does not compute the hash.
 func plausible(data []byte) bool {
 	if len(data) < recordHead+recordHash {
 		return false
@@ -219,8 +219,8 @@ func plausible(data []byte) bool {
 	return seq>>48 == 0 && (at == 0 || at > int64(50*365*24*time.Hour)) && at < int64(200*365*24*time.Hour)
 }
 
-// recordAt returns the length of the record at the beginning of data, or 0 if data does not
-// begin with a record.
+// recordAt returns the length of the record at the start of data, or 0 if data does not start with a
+// record.
 func recordAt(data []byte, h hash.Hash64) int {
 	if len(data) < recordHead+recordHash {
 		return 0
@@ -248,7 +248,7 @@ func recordAt(data []byte, h hash.Hash64) int {
 	return n
 }
 
-// areHeaders checks the length of the headers, which the hash does not cover.
+// areHeaders checks the length of the headers, because the hash does not cover it.
 func areHeaders(rest []byte) bool {
 	n := int(binary.LittleEndian.Uint32(rest))
 	if n > len(rest)-4 {
@@ -258,7 +258,7 @@ func areHeaders(rest []byte) bool {
 	return bytes.HasPrefix(headers, []byte("NATS/1.0")) && bytes.HasSuffix(headers, []byte("\r\n\r\n"))
 }
 
-// cutDamage removes damage from a stream's blocks and makes the server rebuild its index. It
+// cutDamage removes damage from the blocks of a stream, and makes the server rebuild its index. It
 // keeps a copy of the original blocks.
 func cutDamage(dir, stream string, found []Damage) error {
 	if len(found) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestServerBlockFormat checks blocks written by the server: it fails if the server's format
+// TestServerBlockFormat checks blocks that the server has written. It fails if the server's format
 // changes.
 func TestServerBlockFormat(t *testing.T) {
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func TestServerBlockFormat(t *testing.T) {
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
 	require.NoError(t, err)
 	for i := range 50 {
-		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some replace earlier ones
+		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some messages replace earlier ones
 		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
 		m.Header.Set("A", strings.Repeat("b", i)) // without headers, the hash does not cover the length of the subject
 		_, err := js.PublishMsg(t.Context(), m)

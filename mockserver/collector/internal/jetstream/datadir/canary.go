@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// A Canary detects whether messages that the server has synced are on the disk. If ext4 finds
-// an error during a sync, it may discard the transaction, report success and become
-// read-only. So a message counts as stored only if the file system could change something
-// after the sync.
+// A Canary detects whether messages that the server has synced are on the disk. If ext4 finds an
+// error during a sync, it may discard the transaction, report success and become read-only. A message
+// therefore counts as stored only if the file system could be changed after the sync.
 //
-// The change is the size of an empty file. It takes part in the file system's journal like
-// the end of a sync, but is not written synchronously. Checking whether the file system
-// is read-only would not be enough, because it becomes read-only later.
+// The canary changes the size of an empty file. This change is part of a transaction of the file
+// system, but is not written synchronously. It is not enough to check whether the file system is
+// read-only, because it becomes read-only later.
 type Canary struct {
 	path string
 
@@ -38,7 +37,7 @@ func (c *Canary) Place() error {
 	return os.WriteFile(c.path, nil, 0o600)
 }
 
-// Check returns nil if everything that was synced before is on the disk.
+// Check returns nil if all data that was synced before the call is on the disk.
 func (c *Canary) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

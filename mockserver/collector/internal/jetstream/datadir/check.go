@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Check checks the files of all streams. It removes damage that mayLose accepts, and returns
-// an error that wraps record.ErrDamaged for any other damage. sizes are the file sizes from
-// the last clean stop.
+// Check checks the files of all streams. It removes the damage that mayLose accepts. For any other
+// damage it returns an error that wraps record.ErrDamaged. sizes contains the file sizes from the last
+// clean stop.
 func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func(Damage) bool) error {
 	streams, err := f.StreamDirs()
 	if err != nil {
@@ -67,9 +67,9 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 	return removeClean(f.Path)
 }
 
-// removeUnchecked removes the server's indexes of schedules and expiry times. They have no
-// checksum, so a single flipped bit could prevent a retry. The server rebuilds them from the
-// messages.
+// removeUnchecked removes the server's indexes of schedules and expiry times, which the server
+// rebuilds from the messages. The indexes have no checksum, so a single flipped bit could prevent a
+// retry.
 func (f *Files) removeUnchecked() error {
 	for _, name := range []string{"sched.db", "thw.db"} {
 		files, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", name))
@@ -82,13 +82,13 @@ func (f *Files) removeUnchecked() error {
 	return nil
 }
 
-// emptyRebuilt empties RETRY. RETRY is not synced with each message, so after a power cut its
-// files may contradict each other. It is rebuilt from OUTCOMES.
+// emptyRebuilt removes all messages of RETRY, which is rebuilt from OUTCOMES. RETRY is not synced with
+// each message, so its files may contradict each other after a power cut.
 func (f *Files) emptyRebuilt() error {
 	return os.RemoveAll(filepath.Join(f.StreamsDir(), f.Rebuilt, "msgs"))
 }
 
-// checkDescriptions finds streams whose description the server could not read. If loss is
+// checkDescriptions finds streams with a description that the server could not read. If loss is
 // accepted, it writes the description again.
 func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 	for _, config := range f.Configs {
@@ -98,7 +98,7 @@ func (f *Files) checkDescriptions(m Marker) (found []Damage) {
 		}
 		d := Damage{Stream: config.Name, file: filepath.Join(dir, metaFile), What: "cannot be read"}
 		if _, err := os.Stat(dir); err != nil {
-			d.file, d.What = dir, "is missing" // created again if loss is accepted
+			d.file, d.What = dir, "is missing" // the stream is created again if loss is accepted
 		} else if f.AcceptLoss {
 			if err := describe(dir, config); err != nil {
 				d.What = fmt.Sprintf("cannot be rewritten: %v", err)
@@ -147,8 +147,8 @@ func metaChecksum(dir string, text []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cleanFile contains the size of each block. It exists only after a clean stop. Then writes
-// are complete, and only the newest blocks are checked.
+// cleanFile contains the size of each block. It exists only after a clean stop. In this case, all
+// writes are complete, and only the newest blocks are checked.
 const cleanFile = "journal.clean"
 
 // WriteClean records a clean stop.
@@ -163,11 +163,11 @@ func (f *Files) WriteClean() error {
 		name, _ := filepath.Rel(f.StreamsDir(), file)
 		sizes[filepath.ToSlash(name)] = info.Size()
 	}
-	text, _ := json.Marshal(sizes) // cannot fail for strings and numbers
+	text, _ := json.Marshal(sizes) // strings and numbers can always be marshaled
 	return writeDurably(filepath.Join(f.Path, cleanFile), Seal(text))
 }
 
-// ReadClean reports whether the last stop was clean, and the file sizes at that time.
+// ReadClean reports whether the last stop was clean. It also returns the file sizes at that time.
 func ReadClean(dir string) (sizes map[string]int64, clean bool) {
 	data, err := os.ReadFile(filepath.Join(dir, cleanFile))
 	if err != nil {
@@ -187,7 +187,7 @@ func removeClean(dir string) error {
 	return syncDir(dir)
 }
 
-// checkSizes finds blocks that are missing or whose size has changed since the clean stop.
+// checkSizes finds blocks that are missing, or have a different size than after the clean stop.
 func (f *Files) checkSizes(sizes map[string]int64) (found []Damage) {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		file := filepath.Join(f.StreamsDir(), filepath.FromSlash(name))
@@ -204,15 +204,15 @@ func (f *Files) checkSizes(sizes map[string]int64) (found []Damage) {
 	return found
 }
 
-// checkStream checks the blocks of a stream, newest first. After a clean stop it checks only
-// the newest ones, up to about maxCleanCheck bytes.
+// checkStream checks the blocks of a stream, newest first. After a clean stop, it only checks the
+// newest blocks, up to about maxCleanCheck bytes.
 func checkStream(dir string, clean bool) ([]Damage, error) {
 	blocks, err := BlocksOf(dir)
 	if err != nil {
 		return nil, err
 	}
 	var found []Damage
-	var buffer []byte // reused: a thousand blocks may be read before the next garbage collection
+	var buffer []byte // reused, because a thousand blocks may be read before the next garbage collection
 	checked := 0
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if clean && checked > maxCleanCheck {
@@ -224,7 +224,7 @@ func checkStream(dir string, clean bool) ([]Damage, error) {
 		}
 		checked += n
 		found = append(found, more...)
-		for k := range found { // set After of damage in newer blocks
+		for k := range found { // set After of the damage in newer blocks
 			if found[k].After == 0 && found[k].file != blockFile(dir, blocks[i]) {
 				found[k].After = last
 			}

@@ -1,10 +1,11 @@
-// Package datadir checks and repairs the files of a data directory: the embedded server's
-// files, and the journal's files next to them.
+// Package datadir checks and repairs the files of a data directory. These are the files of the
+// embedded server, and the files of the journal next to them.
 //
-// A start takes the lock, reads the marker, and checks the server's blocks before the server
-// starts (check.go, block.go). After an unclean stop or a failed write it rewrites data that
-// may not be on the disk (rewrite.go). While the collector runs, a scrub reads the blocks
-// again past the page cache (scrub.go).
+// A start takes the lock, reads the marker, and checks the server's blocks before the server starts
+// (check.go, block.go). After an unclean stop or a failed write, it rewrites data that may not be on
+// the disk (rewrite.go). While the collector runs, a scrubber reads the blocks again and bypasses the
+// page cache (scrub.go).
 //
-// The block format belongs to the pinned version of the server; a test compares the two.
+// The block format belongs to the pinned version of the server. A test compares this package with the
+// server.
 package datadir

@@ -7,17 +7,17 @@ import (
 	"path/filepath"
 )
 
-// temporary is the prefix of unfinished files. It must not be a number, because the server
-// takes such files for blocks.
+// temporary is the prefix of unfinished files. It must not be a number, because the server would
+// treat such files as blocks.
 const temporary = ".new."
 
-// writeDurably replaces a file. After a power cut the file has its old or its new contents.
+// writeDurably replaces a file. After a power cut, the file has either its old or its new contents.
 func writeDurably(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), temporary+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails after the rename
+	defer func() { _ = os.Remove(f.Name()) }() // fails if the file was renamed
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
@@ -31,7 +31,7 @@ func writeDurably(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// SyncTree syncs a directory and everything in it. The server does not sync the directories
+// SyncTree syncs a directory and everything in it, because the server does not sync the directories
 // that it creates.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -45,9 +45,9 @@ func SyncTree(dir string) error {
 	})
 }
 
-// SyncFile syncs a file that may have been written by another process.
+// SyncFile syncs a file that another process may have written.
 func SyncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only writable files
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems can only sync writable files
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Overwrite(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Writable returns nil if a file as large as a message can be written in the directory.
+// Writable returns nil if a file of the size of a message can be written in the directory.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, temporary+"probe.*")
 	if err != nil {
@@ -102,7 +102,7 @@ func Writable(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// rewriteFile copies a file to a new one and replaces it, if it exists.
+// rewriteFile replaces a file with a copy. It does nothing if the file does not exist.
 func rewriteFile(file string) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func rewriteFile(file string) error {
 	return writeDurably(file, data)
 }
 
-// RemoveTemporary removes the unfinished files of a killed process.
+// RemoveTemporary removes unfinished files of a killed process.
 func RemoveTemporary(dirs ...string) error {
 	var errs []error
 	for _, dir := range dirs {

@@ -16,15 +16,15 @@ import (
 // storeDir is the directory of the server.
 const storeDir = "jetstream"
 
-// Files checks and repairs the files of a data directory. No server may be running.
+// Files checks and repairs the files of a data directory. No server may be running on the directory.
 type Files struct {
 	Path       string
-	Interval   time.Duration // between syncs of the server; 0: sync before every response
+	Interval   time.Duration // interval between syncs of the server; 0 if it syncs before every response
 	Log        *slog.Logger
-	Configs    []jetstream.StreamConfig // of all streams
+	Configs    []jetstream.StreamConfig // configurations of all streams
 	Volatile   []string                 // names of the streams that are not synced with each message
-	Rebuilt    string                   // the volatile stream that is rebuilt from others
-	Advice     string                   // added to errors about damage
+	Rebuilt    string                   // the volatile stream that is rebuilt from other streams
+	Advice     string                   // hint that is added to errors about damage
 	AcceptLoss bool
 }
 
@@ -42,8 +42,8 @@ func (f *Files) StreamsDir() string {
 	return filepath.Join(f.Path, storeDir, "$G", "streams")
 }
 
-// IsVolatile reports whether a stream may lose messages, because it is not synced with each
-// of them.
+// IsVolatile reports whether a stream may lose messages, because the stream is not synced with each
+// message.
 func (f *Files) IsVolatile(stream string) bool {
 	return slices.Contains(f.Volatile, stream)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Files of the journal that identify the process using the directory.
+// Files of the journal that identify the process that uses the directory.
 const (
 	lockFile   = "journal.lock"
 	holderFile = "journal.holder"
@@ -35,15 +35,15 @@ func (h holder) String() string {
 	return fmt.Sprintf("process %d on %s (%s), since %s", h.PID, h.Host, h.Command, h.Since.Format(time.RFC3339))
 }
 
-// A Lock gives this process exclusive use of a data directory.
+// A Lock gives this process exclusive access to a data directory.
 type Lock struct {
 	dir    string
 	lock   *flock.Flock
 	holder []byte // contents of the holder file; nil if the disk was too full to create it
 }
 
-// Take locks the data directory: two servers on one directory would both write to it. The
-// system releases the lock when the process ends.
+// Take locks the data directory, because two servers must not write to the same directory. The system
+// releases the lock when the process ends.
 func Take(dir string) (*Lock, error) {
 	l := flock.New(filepath.Join(dir, lockFile))
 	switch ok, err := l.TryLock(); {
@@ -71,8 +71,9 @@ func Take(dir string) (*Lock, error) {
 func (l *Lock) Release() error { return l.lock.Unlock() }
 
 // Check returns an error if the directory or its streams were deleted or replaced: the server
-// would keep writing to unreachable files. It returns nil again if the
-// directory is moved back or mounted again.
+// would keep writing to unreachable files. It returns nil again if the directory is moved back or
+// mounted again. It does not compare files, because a file that is mounted again may be on
+// another device. So it does not notice a copy of the directory.
 func (l *Lock) Check() error {
 	_, err := os.Stat(filepath.Join(l.dir, storeDir))
 	written := l.holder
@@ -82,7 +83,7 @@ func (l *Lock) Check() error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !bytes.Equal(written, l.holder) {
 		return &fs.PathError{Op: "using", Path: l.dir, Err: errReplaced}
 	}
-	return nil // writers find other disk errors
+	return nil // other disk errors are found by writers
 }
 
 var errReplaced = errors.New("it was deleted or replaced while the collector ran; stop the collector, restore the directory from a backup or use an empty one, and start the collector again")

@@ -14,20 +14,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A Marker lists the streams that the data directory must contain. The server ignores a
-// stream whose description it cannot read; creating the stream again would silently begin
-// with an empty one.
+// A Marker lists the streams that the data directory must contain. It is necessary because the server
+// ignores a stream with an unreadable description. Creating the stream again would silently replace
+// it with an empty stream.
 type Marker struct {
 	Format  int      `json:"format"`
 	Ready   bool     `json:"ready"` // false until all streams have been created
 	Streams []string `json:"streams,omitempty"`
-	Sum     string   `json:"sum,omitempty"` // checksum of the other fields; never empty in a file
+	Sum     string   `json:"sum,omitempty"` // checksum of the other fields; never empty in the marker file
 }
 
 // sum returns the checksum of the other fields.
 func (m Marker) sum() string {
 	m.Sum = ""
-	text, _ := json.Marshal(m) // cannot fail for strings
+	text, _ := json.Marshal(m) // strings can always be marshaled
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -39,8 +39,8 @@ const (
 	MarkerFormat = 2
 )
 
-// ReadMarker returns the directory's marker. It returns an error if the marker is missing or
-// corrupt although there is data. If loss is accepted, it writes a new marker instead.
+// ReadMarker returns the directory's marker. If the marker is missing or corrupt although there is
+// data, ReadMarker returns an error. If loss is accepted, it writes a new marker instead.
 func (f *Files) ReadMarker() (Marker, error) {
 	m, err := readMarker(f.Path)
 	if !errors.Is(err, record.ErrDamaged) || !f.AcceptLoss {
@@ -81,7 +81,7 @@ func readMarker(dir string) (Marker, error) {
 	return m, nil
 }
 
-// adviceOnFormat says how to use a directory that was written by another version.
+// adviceOnFormat explains how to use a directory that another version has written.
 func adviceOnFormat(format int) string {
 	if format > MarkerFormat {
 		return "use the version that wrote it, or a newer one"

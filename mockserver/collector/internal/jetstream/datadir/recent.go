@@ -13,10 +13,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// Recent lists the calls accepted since the last snapshot, and the revisions of settings and
-// state, in a file next to CALLS. So calls are counted even if CALLS loses them. The file is
-// not synced: it survives a kill, but not a power cut. Its methods are safe for concurrent
-// use.
+// Recent is a file next to CALLS that lists the calls accepted since the last snapshot, and the
+// revisions of settings and state. With this list, calls are counted even if CALLS loses them. The
+// file is not synced. It survives a kill, but not a power cut. The methods of Recent are safe for
+// concurrent use.
 type Recent struct {
 	mu   sync.Mutex // guards the fields below
 	file *os.File   // nil before Open and after Close
@@ -25,7 +25,7 @@ type Recent struct {
 
 const recentFile = "journal.recent"
 
-// LoadRecent returns the list of the previous process.
+// LoadRecent returns the list that the previous process has written.
 func LoadRecent(dir string) ([]record.Accepted, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recentFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func (r *Recent) Add(a record.Accepted) error {
 	return err
 }
 
-// Forget removes the entries that a stored snapshot includes.
+// Forget removes the entries that a stored snapshot contains.
 func (r *Recent) Forget(known func(record.Accepted) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

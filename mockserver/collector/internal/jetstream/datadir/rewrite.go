@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// After a failed write, the kernel marks the pages as clean although the disk may contain
-// zeros there: reading returns the cached data. The next record would share a page with
-// them, be synced and acknowledged, and be lost after a power cut, because nothing after an
-// unreadable record is read. Data written during a clean stop but never synced has the same
-// problem. So:
+// After a failed write, the kernel marks the pages as clean although the disk may contain zeros at
+// that position. Reading then returns the cached data. The next record could share a page with such
+// data, and be synced and acknowledged. After a power cut, the record would be lost, because nothing
+// after an unreadable record is read. Data that was written during a clean stop but never synced has
+// the same problem. For this reason:
 //
 //   - After a failed write, and at a start after an unclean stop, RewriteUnproved copies all
 //     data that may not be on the disk to new files before calls are accepted.
 //   - A stop counts as clean only if Prove could sync the last writes.
 //
-// Only the last block of each stream is unproved: the server syncs a block before it begins
-// the next one. If the server syncs at intervals, blocks written since the last interval are
-// unproved too.
+// Only the last block of each stream is unproved, because the server syncs a block before it starts
+// the next one. If the server syncs at intervals, all blocks written since the last sync are also
+// unproved.
 
-// RewriteUnproved rewrites the data that may not be on the disk although it can be read. It
-// removes incomplete writes at the end of a stream, which were never acknowledged.
+// RewriteUnproved rewrites data that can be read but may not be on the disk. It removes incomplete
+// writes at the end of a stream, which were never acknowledged.
 func (f *Files) RewriteUnproved() error {
 	streams, err := f.StreamDirs()
 	if err != nil {
@@ -39,8 +39,8 @@ func (f *Files) RewriteUnproved() error {
 	return nil
 }
 
-// RoomNeeded returns the disk space needed to restart the store: files are rewritten one at a
-// time, and the server needs some space itself.
+// RoomNeeded returns the disk space needed to restart the store. Files are rewritten one at a time,
+// and the server also needs some space.
 func (f *Files) RoomNeeded() int64 {
 	needed := int64(minBallast)
 	streams, _ := f.StreamDirs()
@@ -78,8 +78,8 @@ func (f *Files) rewriteStream(stream string) error {
 	if err := f.cut(stream, found); err != nil {
 		return err
 	}
-	// The server wrote its index when it stopped. The index may contain messages that could
-	// not be stored, and may lack blocks that were unreadable at that time.
+	// The server wrote its index when it stopped. The index may contain messages that were not
+	// stored, and may lack blocks that were unreadable at that time.
 	if err := removeIndex(stream); err != nil {
 		return err
 	}
@@ -96,8 +96,7 @@ func (f *Files) rewriteStream(stream string) error {
 	return nil
 }
 
-// unproved returns the blocks of a stream that may not be on the disk although they can be
-// read, in order.
+// unproved returns the blocks of a stream that can be read but may not be on the disk, in order.
 func (f *Files) unproved(stream string) ([]int, error) {
 	blocks, err := BlocksOf(stream)
 	if err != nil || len(blocks) == 0 {
@@ -124,8 +123,8 @@ func (f *Files) unproved(stream string) ([]int, error) {
 	return blocks[first:], nil
 }
 
-// Prove syncs the last writes, and returns an error if they may not be on the disk. The
-// server must have stopped.
+// Prove syncs the last writes. It returns an error if they may not be on the disk. The server must
+// have stopped.
 func (f *Files) Prove() error {
 	streams, err := f.StreamDirs()
 	if err != nil {

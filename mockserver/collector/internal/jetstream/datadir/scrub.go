@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// ScrubBlock reads a block from the disk and returns descriptions of its damage. It calls
-// read with the number of bytes that were read; an error from read ends the check.
+// ScrubBlock reads a block from the disk and returns descriptions of its damage. It calls read with
+// the number of bytes that were read. If read returns an error, ScrubBlock stops.
 func ScrubBlock(stream string, block int, read func(bytes int) error) (damage []string) {
 	data, err := readPastCache(blockFile(stream, block))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // its messages were removed
+		return nil // the block's messages were removed
 	case err != nil:
 		return []string{err.Error()}
 	}
@@ -24,7 +24,7 @@ func ScrubBlock(stream string, block int, read func(bytes int) error) (damage []
 	}
 	found, _ := findDamage(data, newBlockHash(filepath.Base(stream), block), false)
 	for _, d := range found {
-		// Omit the end: it may change when more is written.
+		// Omit the end of the damage, because it may change when the server writes more.
 		damage = append(damage, fmt.Sprintf("%s (%s) from byte %d on", blockFile(stream, block), filepath.Base(stream), d.from))
 	}
 	return damage
@@ -39,6 +39,6 @@ func readPastCache(file string) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	dropCache(f)
 	data, err := io.ReadAll(f)
-	dropCache(f) // not needed soon
+	dropCache(f) // the pages are not needed soon
 	return data, err
 }

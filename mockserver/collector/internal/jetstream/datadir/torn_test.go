@@ -14,8 +14,8 @@ import (
 
 const testBlock = 1
 
-// appendRecord appends a record like the server: a message, or the mark of a deleted one if
-// message is nil.
+// appendRecord appends a record in the server's format. The record is a message, or the mark of a
+// deleted message if message is nil.
 func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 	from := len(block)
 	subject := ""
@@ -47,13 +47,13 @@ func appendRecord(block []byte, seq uint64, headers, message []byte) []byte {
 
 const deletedMark = 1 << 62
 
-// checked returns the damage of a block after a kill.
+// checked returns the damage that is found in a block after a kill.
 func checked(block []byte) []Damage {
 	found, _ := findDamage(block, newBlockHash("STREAM", testBlock), true)
 	return found
 }
 
-// acknowledgedBlock returns an intact block, and the offset of its last record.
+// acknowledgedBlock returns a valid block, and the offset of its last record.
 func acknowledgedBlock() (block []byte, last int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for seq := range uint64(4) {
@@ -111,8 +111,8 @@ func TestTornDeletionMarks(t *testing.T) {
 	assert.False(t, found[0].torn, "a message was acknowledged after it")
 }
 
-// TestChangedRecordIsNotTorn flips each bit of the last record. The record was written
-// completely, so it was acknowledged.
+// TestChangedRecordIsNotTorn flips each bit of the last record. The record must count as acknowledged,
+// because it was written completely.
 func TestChangedRecordIsNotTorn(t *testing.T) {
 	block, last := acknowledgedBlock()
 	for at := last; at < len(block); at++ {

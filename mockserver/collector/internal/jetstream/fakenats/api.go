@@ -57,7 +57,7 @@ type storedMessage struct {
 	Time    time.Time `json:"time"`
 }
 
-// Requests.
+// Bodies of requests.
 type (
 	infoRequest struct {
 		Deleted bool   `json:"deleted_details"`
@@ -97,7 +97,8 @@ func decode[T any](data []byte) (v T) {
 	return v
 }
 
-// do executes a request. The caller holds the server's lock; so do all callers in this file.
+// do executes a request. The caller must hold the server's lock. This applies to all functions in
+// this file.
 func (s *Server) do(r *Request) {
 	if st := s.streamOf(r.Subject); st != nil {
 		s.respond(r, s.publish(st, r))
@@ -193,7 +194,8 @@ func (s *Server) handleStream(what, name string, data []byte) response {
 	panic("fakenats: STREAM." + what)
 }
 
-// subjectsFrom returns the subjects, in order, after the first offset ones.
+// subjectsFrom returns the sorted subjects. It omits as many of the first subjects as offset
+// specifies.
 func subjectsFrom(all map[string]uint64, offset int) map[string]uint64 {
 	names := slices.Sorted(maps.Keys(all))
 	some := map[string]uint64{}
@@ -235,7 +237,7 @@ func (s *Server) handleMessage(what string, st *stream, data []byte) response {
 	return response{Message: &storedMessage{m.subject, m.seq, m.head, m.data, m.at}}
 }
 
-// requested returns the requested message, or nil.
+// requested returns the message that a request asks for, or nil.
 func (st *stream) requested(ask getRequest) *message {
 	switch {
 	case ask.Last != "":

@@ -20,15 +20,15 @@ type consumer struct {
 	server    *Server
 	stream    *stream
 	name      string
-	alias     string // the durable name, or a reproducible name if the name is random
+	alias     string // durable name, or a reproducible name if the name is random
 	config    jetstream.ConsumerConfig
 	created   time.Time
 	active    time.Time            // when it was last used
-	next      uint64               // the next message of the stream to be checked
+	next      uint64               // sequence number of the next message to check
 	delivered uint64               // number of delivered messages
-	reached   uint64               // the last delivered message, initially the one before the first
-	floor     uint64               // all messages up to here are acknowledged
-	pending   map[uint64]*delivery // unacknowledged messages by sequence number
+	reached   uint64               // sequence number of the last delivered message; at first, the number before the start
+	floor     uint64               // all messages up to this sequence number are acknowledged
+	pending   map[uint64]*delivery // unacknowledged messages, keyed by sequence number
 	waiting   []*pullRequest
 }
 
@@ -46,7 +46,7 @@ type pullRequest struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 	NoWait    bool          `json:"no_wait"`
 	MaxBytes  int           `json:"max_bytes"` // 0 means no limit
-	full      bool          // it has received MaxBytes
+	full      bool          // whether it has received MaxBytes
 	inbox     string
 	until     time.Time
 	spoken    time.Time
@@ -89,7 +89,7 @@ func (s *Server) handleConsumer(what, streamName, name string, data []byte) any 
 	return consumerResponse{ConsumerInfo: c.info()}
 }
 
-// sameConsumer compares the fields of two configurations that the journal varies.
+// sameConsumer compares those fields of two configurations that the journal varies.
 func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 	return slices.Equal(have.FilterSubjects, want.FilterSubjects) && have.OptStartSeq == want.OptStartSeq && have.AckWait == want.AckWait
 }
@@ -127,7 +127,7 @@ func (c *consumer) info() *jetstream.ConsumerInfo {
 	}
 }
 
-// skip moves the consumer to the first message that still exists.
+// skip moves the consumer to the first message that is still stored.
 func (c *consumer) skip(first uint64) {
 	if c.next < first {
 		c.next, c.reached, c.floor = first, first-1, first-1
@@ -135,7 +135,7 @@ func (c *consumer) skip(first uint64) {
 	maps.DeleteFunc(c.pending, func(seq uint64, _ *delivery) bool { return seq < first })
 }
 
-// postpone delays messages that are due for redelivery by AckWait, as a real server does
+// postpone delays the messages that are due for redelivery by AckWait. A real server does the same
 // after a purge.
 func (c *consumer) postpone() {
 	for _, d := range c.pending {
@@ -145,7 +145,7 @@ func (c *consumer) postpone() {
 	}
 }
 
-// end deletes the consumer.
+// end closes the requests of the consumer and deletes it.
 func (c *consumer) end() {
 	delete(c.stream.consumers, c.name)
 	for _, p := range c.waiting {
@@ -197,7 +197,7 @@ func (s *Server) pull(r *Request, streamName, name string) {
 	}
 }
 
-// dispatch delivers messages while there are requests.
+// dispatch delivers messages while there are requests for messages.
 func (c *consumer) dispatch() {
 	for len(c.waiting) > 0 {
 		p := c.waiting[0]
@@ -239,12 +239,12 @@ func (c *consumer) nextMessage() (*message, *delivery) {
 			return m, &delivery{}
 		}
 	}
-	c.next = max(c.next, c.stream.last+1) // later changes of the filters do not move it back
+	c.next = max(c.next, c.stream.last+1) // if the filters change later, the consumer does not move back
 	return nil, nil
 }
 
-// send delivers a message. It returns false if the request has ended because the message is
-// too large or the subscriber has gone.
+// send delivers a message. It returns false if the request is finished because the message is too
+// large or the subscriber no longer exists.
 func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	again := *d
 	again.times++
@@ -281,9 +281,9 @@ func (c *consumer) send(p *pullRequest, m *message, d *delivery) bool {
 	return true
 }
 
-// acknowledge handles an acknowledgement. words are the stream, the consumer, the number of
-// deliveries, the sequence numbers in the stream and the consumer, the time, and the number
-// of pending messages.
+// acknowledge handles an acknowledgement. words contains the stream, the consumer, the number of
+// deliveries, the sequence numbers in the stream and the consumer, the time, and the number of
+// pending messages.
 func (s *Server) acknowledge(r *Request, words []string) {
 	c := s.consumer(words[0], words[1])
 	seq, _ := strconv.ParseUint(words[3], 10, 64)
@@ -292,7 +292,7 @@ func (s *Server) acknowledge(r *Request, words []string) {
 	}
 	d := c.pending[seq]
 	switch text := string(r.data); {
-	case d == nil: // acknowledged or removed before
+	case d == nil: // the message was acknowledged or removed before
 	case text == "" || text == "+ACK":
 		delete(c.pending, seq)
 		c.floor = c.reached
@@ -319,7 +319,7 @@ func (s *Server) acknowledge(r *Request, words []string) {
 	c.dispatch()
 }
 
-// tick delivers due messages, and ends or confirms requests.
+// tick delivers due messages. It also finishes expired requests and sends heartbeats.
 func (c *consumer) tick(now time.Time) {
 	c.dispatch()
 	c.waiting = slices.DeleteFunc(c.waiting, func(p *pullRequest) bool {

@@ -20,13 +20,13 @@ type side struct {
 	*testing.T
 	nc        *nats.Conn
 	js        jetstream.JetStream
-	delivered map[string]jetstream.Msg // the last delivery of each message, by stream and sequence number
+	delivered map[string]jetstream.Msg // last delivery of each message, keyed by stream and sequence number
 	fetched   int                      // number of messages in the last fetch
-	fake      *side                    // the client of the fake, if this one uses the real server
+	fake      *side                    // client of the fake server, if this is the client of the real server
 }
 
-// TestLikeRealServer sends the same random requests to a real server and to the fake, and
-// compares the responses. FAKE_SEED selects the requests; FAKE_STEPS is their number.
+// TestLikeRealServer sends the same random requests to a real server and to the fake server, and
+// compares the responses. FAKE_SEED selects the requests, and FAKE_STEPS is their number.
 func TestLikeRealServer(t *testing.T) {
 	t.Parallel()
 	seed, _ := strconv.ParseUint(os.Getenv("FAKE_SEED"), 10, 64)
@@ -41,7 +41,7 @@ func TestLikeRealServer(t *testing.T) {
 	}
 }
 
-// newSides returns clients of a fake and of a real server.
+// newSides returns a client of a fake server and a client of a real server.
 func newSides(t *testing.T) []*side {
 	fake := New(false)
 	stop := make(chan struct{})
@@ -86,7 +86,7 @@ func newSide(t *testing.T, to nats.InProcessConnProvider) *side {
 	return &side{T: t, nc: nc, js: js, delivered: map[string]jetstream.Msg{}}
 }
 
-// ask sends a random request, and returns the response without times.
+// ask sends a random request. It returns the response without times.
 func (s *side) ask(random *rand.Rand) string {
 	n := random.IntN(100)
 	name := []string{"LOG", "LAST", "WORK"}[random.IntN(3)]
@@ -128,7 +128,7 @@ func (s *side) ask(random *rand.Rand) string {
 		state.FirstSeq, state.Deleted, state.NumDeleted = 0, nil, 0 // the servers differ after purging an empty stream
 	}
 	if name == "WORK" {
-		state.Bytes = 0 // the fake orders the headers of due messages differently
+		state.Bytes = 0 // the fake server orders the headers of due messages differently
 	}
 	return fmt.Sprintf("%+v", state)
 }
@@ -190,7 +190,7 @@ func (s *side) consumer(stream, subject string, seq uint64) string {
 	return outcome("create", err)
 }
 
-// fetch requests messages, and keeps them to be acknowledged later.
+// fetch requests messages, and keeps them so that they can be acknowledged later.
 func (s *side) fetch(random *rand.Rand, stream string) string {
 	c, err := s.js.Consumer(s.Context(), stream, "c")
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *side) fetch(random *rand.Rand, stream string) string {
 	}
 	s.fetched = 0
 	if s.fake != nil && s.fake.fetched > 0 {
-		// A real server counts a message only some time after acknowledging it.
+		// A real server only counts a message some time after acknowledging it.
 		n = s.fake.fetched
 		take(c.Fetch(n, jetstream.FetchMaxWait(10*time.Second)))
 	} else {
@@ -238,7 +238,7 @@ func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 		require.NoError(s, m.Ack())
 	}
 	require.NoError(s, s.nc.Flush())
-	_, err = c.Info(s.Context()) // the server responds to this after the acknowledgement
+	_, err = c.Info(s.Context()) // the server responds to this request after the acknowledgement
 	return outcome("ended", err)
 }
 
@@ -282,8 +282,8 @@ func TestBoundedPullsLikeRealServer(t *testing.T) {
 	}
 }
 
-// pull returns the results of a bounded pull that leaves messages in the stream, and of one
-// whose limit is exactly reached.
+// pull returns the results of two bounded pulls: one leaves messages in the stream, and one
+// reaches its limit exactly.
 func (s *side) pull(messages, maxBytes int) (got string) {
 	stream, err := s.js.Stream(s.Context(), "LOG")
 	require.NoError(s, err)

@@ -21,21 +21,21 @@ import (
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
 type Server struct {
-	manual  bool       // requests wait for Complete
+	manual  bool       // whether requests wait for Complete
 	trouble chan error // receives the argument of Fail; never closed
 
 	mu      sync.Mutex // guards the fields below
 	running bool
-	full    bool // messages are refused
+	full    bool // whether messages are rejected
 	streams map[string]*stream
 	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections
 	made    int     // counts consumers
 	waiting []*Request
-	ordered int // the first ordered requests of waiting are sorted
+	ordered int // number of requests at the start of waiting that are already sorted
 }
 
-// New returns a running server. If manual is set, requests wait for Complete.
+// New returns a running server. If manual is true, requests wait for Complete.
 func New(manual bool) *Server {
 	return &Server{manual: manual, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
 }
@@ -66,11 +66,11 @@ func (s *Server) stop() {
 	}
 }
 
-// Fail sends the reason why the server is unreliable to Trouble.
+// Fail reports that the server is unreliable. The channel Trouble receives the error.
 func (s *Server) Fail(err error) {
 	select {
 	case s.trouble <- err:
-	default: // already reported
+	default: // an error was already reported
 	}
 }
 
@@ -99,12 +99,12 @@ type conn struct {
 	server *Server
 	number int
 	pipe   net.Conn
-	more   chan struct{} // holds a token when out is not empty; closed by read
+	more   chan struct{} // contains a token while out is not empty; closed by read
 
-	subjects map[string]string // subscriptions by sid; guarded by server.mu
+	subjects map[string]string // subscriptions, keyed by sid; guarded by server.mu
 
 	mu     sync.Mutex // guards the fields below
-	out    []byte     // not written yet
+	out    []byte     // data that is not written yet
 	closed bool
 }
 
@@ -134,7 +134,7 @@ func (c *conn) write() {
 	}
 }
 
-// read handles the client's protocol until the connection ends.
+// read handles the client's protocol until the connection is closed.
 func (c *conn) read() {
 	r := bufio.NewReader(c.pipe)
 	for {
@@ -197,8 +197,8 @@ func (c *conn) take(r io.Reader, words []string) error {
 	return nil
 }
 
-// deliver sends a message to the subscribers of to, and reports whether there are any. The
-// caller holds the server's lock.
+// deliver sends a message to the subscribers of to, and reports whether there are any. The caller
+// must hold the server's lock.
 func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
@@ -228,7 +228,7 @@ func headers(lines ...string) []byte {
 	return b.Bytes()
 }
 
-// A Request is a message published by a client: for a stream, to JetStream's API, or an
+// A Request is a message from a client: a message for a stream, a JetStream API request, or an
 // acknowledgement.
 type Request struct {
 	Subject string
@@ -270,8 +270,8 @@ func (s *Server) received(r *Request) {
 }
 
 // Waiting returns the requests that may be completed next. Their order depends only on the
-// requests completed before. No client may be about to send one. Messages that a connection
-// publishes to a stream stay in order; identical requests are listed once.
+// completed requests. When Waiting is called, no client may be about to send a request. Messages
+// that a connection publishes to a stream stay in order. Identical requests are listed once.
 func (s *Server) Waiting() (free []*Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +284,7 @@ func (s *Server) Waiting() (free []*Request) {
 	s.ordered = len(s.waiting)
 	type queue struct {
 		conn *conn
-		what string // the stream, or the request
+		what string // the stream, or the description of the request
 	}
 	first := map[queue]bool{}
 	for _, r := range s.waiting {
@@ -300,7 +300,7 @@ func (s *Server) Waiting() (free []*Request) {
 	return free
 }
 
-// Complete completes a request that Waiting has returned, and all identical ones.
+// Complete completes a request that Waiting has returned, and all identical requests.
 func (s *Server) Complete(r *Request, fate Fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +330,7 @@ func (s *Server) let(r *Request, fate Fate) {
 	}
 }
 
-// keyOf describes a request without its random parts: inboxes, and the names of ephemeral
+// keyOf describes a request without its random parts, which are inboxes and the names of ephemeral
 // consumers.
 func (s *Server) keyOf(r *Request) string {
 	rest, api := strings.CutPrefix(r.Subject, "$JS.API.CONSUMER.")
@@ -341,13 +341,13 @@ func (s *Server) keyOf(r *Request) string {
 		c := decode[consumerRequest](r.data)
 		subject = fmt.Sprint("CREATE.", c.Stream, ".", c.Config.Durable, c.Config.FilterSubjects, c.Config.OptStartSeq)
 		data = nil
-	case api: // MSG.NEXT, INFO or DELETE of a consumer
+	case api: // MSG.NEXT, INFO or DELETE requests for a consumer
 		if c := s.consumer(words[len(words)-2], words[len(words)-1]); c != nil {
 			subject = strings.Join(words[:len(words)-1], ".") + "." + c.alias
 		} else {
 			subject = strings.Join(words[:len(words)-1], ".")
 		}
-	case strings.Contains(subject, ".s."): // maps in random order
+	case strings.Contains(subject, ".s."): // the messages contain maps in random order
 		data = nil
 	}
 	h := fnv.New64a()
@@ -355,7 +355,7 @@ func (s *Server) keyOf(r *Request) string {
 	return fmt.Sprintf("%s %x", subject, h.Sum64())
 }
 
-// Refuse makes the server refuse messages as if it were full, or accept them again.
+// Refuse makes the server reject messages as if it were full, or accept them again.
 func (s *Server) Refuse(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,9 +378,9 @@ func (s *Server) HandOutAgain() {
 	}
 }
 
-// Crash closes all connections and simulates the loss of the server's process. It removes
-// consumers and streams in memory. Of the unacknowledged messages of each other stream it
-// keeps the first keep ones.
+// Crash closes all connections and simulates the loss of the server's process. It removes consumers
+// and streams in memory. For each other stream, it calls keep with the number of unacknowledged
+// messages, and keeps as many of them as keep returns, oldest first.
 func (s *Server) Crash(keep func(stream string, unacknowledged int) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

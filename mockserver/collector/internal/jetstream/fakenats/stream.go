@@ -15,14 +15,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A stream is a stream in memory.
+// A stream stores the messages of a JetStream stream in memory.
 type stream struct {
 	config       jetstream.StreamConfig
 	created      time.Time
-	messages     []*message // in order
+	messages     []*message // ordered by sequence number
 	last         uint64     // last sequence number
 	lastTime     time.Time
-	acknowledged uint64 // all messages up to here were acknowledged to their publishers
+	acknowledged uint64 // all messages up to this sequence number were acknowledged to their publishers
 	ids          map[string]*message
 	consumers    map[string]*consumer
 }
@@ -35,10 +35,10 @@ type message struct {
 	header  nats.Header
 	data    []byte
 	at      time.Time
-	expires time.Time // zero: never
-	due     time.Time // when it is published to its target; zero: never
+	expires time.Time // zero if the message does not expire
+	due     time.Time // time to publish a scheduled message to its target; otherwise zero
 
-	replaced *message // the message that it replaced, or nil
+	replaced *message // message that this message replaced, or nil
 }
 
 // size returns the size of a message in the stream.
@@ -53,8 +53,8 @@ func (m *message) size() uint64 {
 // isLazy reports whether messages are acknowledged before they are on the disk.
 func (st *stream) isLazy() bool { return st.config.PersistMode == jetstream.AsyncPersistMode }
 
-// names returns the names of the streams in order. The caller holds the server's lock; so do
-// all callers in this file.
+// names returns the sorted names of the streams. The caller must hold the server's lock. This
+// applies to all functions in this file.
 func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.streams)) }
 
 // streamOf returns the stream of a subject, or nil.
@@ -121,8 +121,8 @@ func (s *Server) publish(st *stream, r *Request) any {
 	return response
 }
 
-// answered notes that a message is acknowledged to its publisher, unless the
-// acknowledgement is lost.
+// answered records that a message is acknowledged to its publisher, unless the acknowledgement is
+// lost.
 func (st *stream) answered(r *Request, seq uint64) {
 	if r.reply != "" {
 		st.acknowledged = max(st.acknowledged, seq)
@@ -136,7 +136,7 @@ func (st *stream) store(m *message) {
 	if st.config.MaxMsgsPerSubject == 1 {
 		old := st.lastOf(m.subject)
 		st.remove(func(o *message) bool { return o == old })
-		if st.config.Retention != jetstream.WorkQueuePolicy { // consumers of a work queue do not need it
+		if st.config.Retention != jetstream.WorkQueuePolicy { // consumers of a work queue do not need the message
 			m.replaced = old
 		}
 	}
@@ -252,8 +252,8 @@ func (st *stream) subjects(filter string) map[string]uint64 {
 	return n
 }
 
-// Tick handles everything that is due: it removes expired messages, publishes scheduled
-// ones, ends requests, and redelivers unacknowledged messages.
+// Tick processes everything that is due: it removes expired messages, publishes scheduled
+// messages, finishes requests and redelivers unacknowledged messages.
 func (s *Server) Tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

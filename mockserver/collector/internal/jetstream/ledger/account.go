@@ -17,34 +17,34 @@ import (
 // that have read the same messages have the same ledger.
 //
 // CALLS contains accepted calls, attached destinations and replays, in their order. OUTCOMES
-// contains the result of each attempt. Only the first outcome of an attempt counts; a
-// second one is from a process that was wrongly considered dead.
+// contains the result of each attempt. Only the first outcome of an attempt is counted. A second
+// outcome comes from a process that other processes considered dead by mistake.
 type Ledger struct {
 	mu       sync.Mutex // guards all fields
 	changed  chan struct{}
-	Calls    uint64 // the last message read from CALLS
-	Outcomes uint64 // the last message read from OUTCOMES
+	Calls    uint64 // sequence number of the last message read from CALLS
+	Outcomes uint64 // sequence number of the last message read from OUTCOMES
 	Accounts map[string]*Account
-	toAll    []*Account            // accounts that take all sources
-	bySource map[string][]*Account // the other accounts
-	Lost     []record.Span         // messages of CALLS lost before they were finished
+	toAll    []*Account            // accounts of destinations that receive all sources
+	bySource map[string][]*Account // other accounts, keyed by source
+	Lost     []record.Span         // messages of CALLS that were lost before they were finished
 	Gone     []record.Span         // lost messages of OUTCOMES
-	Frozen   bool                  // floors do not advance: earlier messages or their outcomes are not all read
+	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
 	writes   map[record.WriteID]chan<- []bool
-	awaited  uint64 // the message of CALLS that an outcome waits for
-	Purged   uint64 // messages of CALLS up to here may be removed; each later one is stored or lost
-	broken   error  // why reading has stopped
+	awaited  uint64 // sequence number of the message of CALLS that the next outcome waits for
+	Purged   uint64 // messages of CALLS up to this number may be missing; each later message is stored or lost
+	broken   error  // error that stopped reading
 }
 
 // An Account is the ledger of one destination.
 type Account struct {
 	Ledger   tracking.Ledger
-	Attached uint64           // the message of CALLS that attached it
-	Since    int64            // time of that message in milliseconds
-	Scopes   []scope          // oldest first; the last one is in force
-	Fresh    int64            // calls whose first attempt has not ended
-	Floor    uint64           // the first attempts of all messages up to here have ended
-	Done     map[uint64]uint8 // parts with an ended first attempt, as bits, of messages above Floor
+	Attached uint64           // sequence number of the message of CALLS that attached the destination
+	Since    int64            // time of the message Attached, in Unix milliseconds
+	Scopes   []scope          // oldest first; the last one is current
+	Fresh    int64            // number of calls with an unfinished first attempt
+	Floor    uint64           // all first attempts in messages up to this number are finished
+	Done     map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
 	Retries  map[record.Ref]Waiting
 	losses   []journal.Loss // Ledger.Lost is their sum
 }
@@ -52,25 +52,25 @@ type Account struct {
 // A scope is the set of sources of a destination after a message of CALLS.
 type scope struct {
 	after   uint64
-	Sources []string // empty: all
+	Sources []string // empty for all sources
 }
 
 func (s scope) takes(source string) bool {
 	return len(s.Sources) == 0 || slices.Contains(s.Sources, source)
 }
 
-// A Waiting is the rest of a part that waits for another attempt.
+// A Waiting describes the calls of a part that wait for another attempt.
 type Waiting struct {
 	Attempt  int
 	calls    int
 	Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
 	Due      int64  // Unix nanoseconds
 	accepted int64  // acceptance time of the oldest call, in Unix milliseconds
-	Outcome  uint64 // sequence number of its message in OUTCOMES; 0 if it is not stored
+	Outcome  uint64 // sequence number of the retry's message in OUTCOMES; 0 if there is none
 	Which    CallSet
 }
 
-// A CallSet is a bit set of the calls of a part. For a replay, the empty set means all calls.
+// A CallSet is a bit set of the calls in a part. For a replay, the empty set means all calls.
 type CallSet [record.PartCalls / 64]uint64
 
 // setOf returns the set of the calls at the given places of a message.
@@ -104,7 +104,7 @@ func newAccount(destination string) *Account {
 	return b
 }
 
-// notify wakes all waiters. The caller holds the lock.
+// notify wakes all waiters. The caller must hold the lock.
 func (a *Ledger) notify() {
 	if a.changed != nil {
 		close(a.changed)
@@ -138,13 +138,14 @@ func (a *Ledger) Reached(ctx context.Context, calls uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls })
 }
 
-// ReachedBoth waits until a message of CALLS and one of OUTCOMES are read.
+// ReachedBoth waits until a message of CALLS and a message of OUTCOMES are read.
 func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
 }
 
-// ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to
-// a message after calls, it returns that message: no further outcomes are read then.
+// ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to a
+// message after calls, no further outcomes can be read. ReadUpTo then returns the number of the
+// message.
 func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
 	var broken error
 	err = a.await(ctx, func() bool {
@@ -157,8 +158,8 @@ func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond u
 	return beyond, cmp.Or(broken, err)
 }
 
-// Advance moves up the floor of a destination that is still attached, at most to the ledger's
-// position in CALLS.
+// Advance raises the floor of a destination if it is still attached. The floor does not exceed the
+// ledger's position in CALLS.
 func (a *Ledger) Advance(destination string, attached, floor uint64) {
 	a.With(destination, func(b *Account) {
 		if b.Attached == attached {
@@ -225,7 +226,7 @@ func (a *Ledger) route() {
 	}
 }
 
-// ReadOutcomes counts a message of OUTCOMES as soon as all its calls are read.
+// ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
 func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID, outcomes []record.Outcome) error {
 	var last uint64
 	for i := range outcomes {
@@ -257,7 +258,7 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID
 	return nil
 }
 
-// Count counts an outcome and reports whether it was new. The caller holds the lock.
+// Count counts an outcome and reports whether it was new. The caller must hold the lock.
 func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	b := a.Accounts[o.Destination]
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
@@ -269,7 +270,8 @@ func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Expect registers a channel for the results of a write. The channel must have room for one.
+// Expect registers a channel that receives the results of a write. The channel must have a
+// capacity of at least one.
 func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -284,7 +286,7 @@ func (a *Ledger) Fail(err error) {
 	a.notify()
 }
 
-// Forget undoes Expect.
+// Forget removes a channel that Expect has registered.
 func (a *Ledger) Forget(id record.WriteID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,7 +316,7 @@ func (b *Account) accept(m *record.Calls, frozen bool) {
 	b.Fresh += int64(m.Calls)
 }
 
-// advance moves the floor up and removes data below it.
+// advance raises the floor and removes the data below it.
 func (b *Account) advance(floor uint64) {
 	if floor <= b.Floor {
 		return
@@ -330,7 +332,7 @@ func (b *Account) advance(floor uint64) {
 	}
 }
 
-// replay makes finished calls pending again. They have no first attempt.
+// replay makes finished calls pending again. A replay has no first attempt.
 func (b *Account) replay(m *record.Calls) {
 	journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
 	b.Ledger.Pending = 0 // computed by Pending
@@ -339,7 +341,7 @@ func (b *Account) replay(m *record.Calls) {
 	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
 }
 
-// Count counts an outcome and reports whether it was the first one of its attempt.
+// Count counts an outcome, and reports whether it was the first outcome of its attempt.
 func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	before, waiting := b.Retries[o.Ref]
 	n := int64(o.Calls())
@@ -373,7 +375,7 @@ func (b *Account) lose(calls int64, at time.Time, cause string) {
 	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
-// Ended reports whether the first attempt of a part has ended.
+// Ended reports whether the first attempt of a part is finished.
 func (b *Account) Ended(ref record.Ref) bool {
 	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
 }
@@ -388,7 +390,7 @@ func (b *Account) Takes(seq uint64, source string) bool {
 	return false
 }
 
-// Sources returns the sources whose calls may be pending; none means all.
+// Sources returns the sources of calls that may be pending. An empty list means all sources.
 func (b *Account) Sources() []string {
 	var sources []string
 	for _, s := range b.Scopes {
@@ -401,8 +403,8 @@ func (b *Account) Sources() []string {
 	return slices.Compact(sources)
 }
 
-// Pending counts the unfinished calls; it does not derive them from the totals. It also
-// returns when the oldest retry was accepted.
+// Pending counts the unfinished calls. It does not derive their number from the totals. It also
+// returns when the oldest call that waits for a retry was accepted.
 func (b *Account) Pending() (n int64, oldest time.Time) {
 	n = b.Fresh
 	var first int64
@@ -418,15 +420,15 @@ func (b *Account) Pending() (n int64, oldest time.Time) {
 	return n, oldest
 }
 
-// Ledgers returns the totals of every destination, by name, and which destinations have
-// calls whose first attempt has not ended.
+// Ledgers returns the totals of every destination, sorted by name. It also returns which
+// destinations have calls with an unfinished first attempt.
 func (a *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ledgersNow()
 }
 
-// ledgersNow is Ledgers with the lock held.
+// ledgersNow is like Ledgers, but the caller must hold the lock.
 func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, b := range a.Accounts {
@@ -446,7 +448,8 @@ func (a *Ledger) Destinations() []string {
 	return slices.Sorted(maps.Keys(a.Accounts))
 }
 
-// With calls f with the account of an attached destination, with the lock held.
+// With calls f with the account of a destination while the lock is held. It returns false if the
+// destination is not attached.
 func (a *Ledger) With(destination string, f func(*Account)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -69,7 +69,7 @@ func FuzzAccount(f *testing.F) {
 	})
 }
 
-// The test applies outcomes in all orders, and repeats them.
+// TestAccountTakesEachOutcomeOnce applies outcomes in all possible orders, and repeats them.
 func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 	first := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 2, Again: []int{0}}
 	second := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 1}

@@ -18,17 +18,46 @@ func (a *Ledger) Finished() uint64 {
 	return finished
 }
 
-// IsFinished reports whether no calls are pending.
-func (a *Ledger) IsFinished() bool {
+// Untried counts the calls whose first attempt has not ended.
+func (a *Ledger) Untried() (calls int64) {
 	for _, b := range a.Accounts {
-		if b.Fresh != 0 || len(b.Retries) > 0 {
-			return false
-		}
+		calls += b.Fresh
 	}
-	return true
+	return calls
 }
 
-// Finish advances all floors to a message without earlier pending calls.
+// Waiting counts the calls that wait for another attempt, in messages up to the given one.
+func (a *Ledger) Waiting(to uint64) (calls int64) {
+	for _, b := range a.Accounts {
+		for ref, r := range b.Retries {
+			if ref.Seq <= to {
+				calls += int64(r.calls)
+			}
+		}
+	}
+	return calls
+}
+
+// FirstOutcome returns the first message of OUTCOMES that is still needed: it was not read, or a
+// retry refers to it.
+func (a *Ledger) FirstOutcome() uint64 {
+	first := a.Outcomes + 1
+	for _, b := range a.Accounts {
+		for _, r := range b.Retries {
+			if r.Outcome > 0 {
+				first = min(first, r.Outcome)
+			}
+		}
+	}
+	return first
+}
+
+// IsAfter reports whether a base was stored after another one.
+func (a *Ledger) IsAfter(before *Ledger) bool {
+	return a.Calls > before.Calls || a.Purged > before.Purged
+}
+
+// Finish raises all floors to a message that follows no pending calls.
 func (a *Ledger) Finish(to uint64) {
 	for _, b := range a.Accounts {
 		b.advance(to)
@@ -51,15 +80,15 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen reports whether the first attempt of any part of a message has not ended.
-func (b *Account) IsOpen(m *record.Calls) bool {
-	if !b.Takes(m.Seq, m.Name) {
-		return false
+// Untried counts the calls of a message whose first attempt has not ended.
+func (b *Account) Untried(m *record.Calls) (calls int64) {
+	if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
+		return 0
 	}
 	for part := range record.Parts(m.Calls) {
 		if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
-			return true
+			calls += int64(record.PartSize(m.Calls, part))
 		}
 	}
-	return false
+	return calls
 }

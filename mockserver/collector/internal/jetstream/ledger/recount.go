@@ -11,15 +11,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Recount counts calls independently of the ledger: it tracks every part of every message
-// until it has ended.
+// A Recount counts calls independently of the ledger. It tracks every part of every message until
+// the part is finished.
 type Recount struct {
 	Now      *Claim
-	Calls    uint64 // the last message read from CALLS
+	Calls    uint64 // sequence number of the last message read from CALLS
 	Accounts map[string]*Recounted
 }
 
-// NewRecount returns a recount that begins with the base and is compared with a claim.
+// NewRecount returns a recount that starts with the base and is compared with a claim.
 func NewRecount(base *Ledger, now *Claim) *Recount {
 	r := &Recount{Now: now, Calls: base.Calls, Accounts: map[string]*Recounted{}}
 	for name, b := range base.Accounts {
@@ -36,8 +36,8 @@ type Claim struct {
 	Losses          *Ledger // contains only the known losses
 }
 
-// A triedTo is the end of the ended first attempts in CALLS: the ledger's floor, and the
-// consumer's acknowledged position, which delivery continues after.
+// A triedTo contains the end of the finished first attempts in CALLS. Floor is the position in the
+// ledger. Acknowledged is the consumer's acknowledged position, where delivery continues.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
 // A Recounted is the recount of one destination.
@@ -46,16 +46,16 @@ type Recounted struct {
 	attached    uint64
 	sources     []string
 	Undelivered undelivered
-	Waiting     map[uint64]waitingPart // by Ref.Number
+	Waiting     map[uint64]waitingPart // keyed by Ref.Number
 }
 
-// A waitingPart is the rest of a part that waits for a retry, or an untried replay. It is
-// small because there may be many.
+// A waitingPart is a part that waits for a retry, or an untried replay. Its size is small, because
+// there can be many parts.
 type waitingPart struct {
 	Accepted int64 // acceptance time of the oldest call, in Unix milliseconds
 	Attempt  int32
 	Calls    uint16
-	Stored   bool // it is in RETRY, or parked
+	Stored   bool // whether the retry is in RETRY or parked
 }
 
 func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recounted {
@@ -65,7 +65,7 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 	}
 }
 
-// verified returns the recount's initial state.
+// verified returns the initial state of the recount of a destination.
 func (b *Account) verified() *Recounted {
 	v := newRecounted(b.Ledger, b.Attached, b.Scopes[len(b.Scopes)-1].Sources)
 	v.Losses = slices.Clone(b.losses)
@@ -75,9 +75,10 @@ func (b *Account) verified() *Recounted {
 	return v
 }
 
-// AddOpen adds the parts of a message whose first attempt had not ended before.
+// AddOpen adds the parts of a message that have an unfinished first attempt. before is the account in
+// the base.
 func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
-	if !before.IsOpen(m) {
+	if before.Untried(m) == 0 {
 		return
 	}
 	b.Undelivered.add(m.Seq, m.Calls, m.At)
@@ -88,7 +89,8 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Claim returns the ledger's state as a claim.
+// Claim returns the current state of the ledger, to be compared with a recount. acknowledged contains
+// the acknowledged positions of the consumers.
 func (a *Ledger) Claim(acknowledged map[string]uint64) *Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,16 +121,16 @@ func (v *Recount) Accept(m *record.Calls) {
 		b.sources = m.Sources
 	case m.Kind == record.KindReplay && b != nil:
 		journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
-		b.Pending -= int64(m.Calls) // computed at the end
+		b.Pending -= int64(m.Calls) // Compare computes the pending calls
 		b.Waiting[record.Ref{Seq: m.Seq}.Number()] = waitingPart{Accepted: m.Oldest.UnixMilli(), Attempt: 1, Calls: uint16(m.Calls)}
 	}
 }
 
-// Count counts an outcome; repeated outcomes of an attempt are ignored.
+// Count counts an outcome. It ignores further outcomes of the same attempt.
 func (v *Recount) Count(o *record.Outcome) {
 	b := v.Accounts[o.Destination]
 	if b == nil || b.attached != o.Attached {
-		return // detached since
+		return // the destination was detached in the meantime
 	}
 	calls, ok := b.end(o)
 	if !ok {
@@ -147,8 +149,8 @@ func (v *Recount) Count(o *record.Outcome) {
 	}
 }
 
-// end removes the part of an outcome and returns how many calls were to be attempted. ok is
-// false if the outcome's attempt is not the next one.
+// end removes the part of an outcome, and returns how many calls of the part were unfinished. ok is
+// false if the outcome is not about the next attempt.
 func (b *Recounted) end(o *record.Outcome) (calls int, ok bool) {
 	number := o.Ref.Number()
 	if w, waits := b.Waiting[number]; waits {

@@ -12,33 +12,35 @@ type Extent struct {
 	Holes       []record.Span // missing messages in between
 }
 
-// Begin adds a hole if the stream begins after first.
+// Begin adds a hole if the stream starts after the message first.
 func (e *Extent) Begin(first uint64) {
 	if e.First > first {
 		e.Holes = append([]record.Span{{First: first, Last: e.First - 1}}, e.Holes...)
 	}
 }
 
-// A Salvage continues a ledger with the rest of damaged streams and counts the lost calls:
-// unfinished calls in missing messages. The ledger knows the messages up to its position.
-// Later missing messages are known from the recent file, or from their outcomes.
+// A Salvage continues a ledger with the remaining messages of damaged streams, and counts the lost
+// calls. A call is lost if it is unfinished and its message is missing. The ledger knows the
+// messages up to its position. Later missing messages are known from the recent file or from their
+// outcomes.
 //
-// Its methods must be called in their order here, those for messages once per message.
+// The methods must be called in the order of this file. Methods for messages must be called once
+// for each message.
 type Salvage struct {
 	ledger          *Ledger
 	calls, outcomes Extent
 	known           uint64           // the ledger's position in CALLS
-	noted           map[uint64]bool  // later messages that are missing, but were noted
-	stored          map[string]int64 // untried calls that are still stored, by destination
+	noted           map[uint64]bool  // later messages that are missing, but are in the recent file
+	stored          map[string]int64 // number of untried calls that are still stored, keyed by destination
 }
 
-// Salvage begins a salvage, which has exclusive use of the ledger until End.
+// Salvage starts a salvage. The salvage has exclusive use of the ledger until End.
 func (a *Ledger) Salvage(calls, outcomes Extent) *Salvage {
 	a.Frozen = true // missing messages are skipped, and their outcomes may still follow
 	return &Salvage{ledger: a, calls: calls, outcomes: outcomes, known: a.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
 }
 
-// ReadNoted counts missing messages from the recent file.
+// ReadNoted counts missing messages that are in the recent file.
 func (s *Salvage) ReadNoted(all []record.Accepted) {
 	for _, m := range all {
 		if m.Seq <= s.known || s.calls.Has(m.Seq) || s.noted[m.Seq] {
@@ -57,11 +59,11 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 	}
 }
 
-// ReadOutcome counts an outcome after the ledger's position. An outcome of an unknown message
-// also counts its calls as accepted.
+// ReadOutcome counts an outcome after the ledger's position. If the outcome's message is unknown,
+// its calls are also counted as accepted.
 func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	if seq > s.outcomes.Last {
-		return // stored after the extent was measured
+		return // the outcome was stored after the extent was measured
 	}
 	b := s.ledger.Accounts[o.Destination]
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
@@ -72,7 +74,7 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	s.ledger.Count(o, seq)
 }
 
-// First returns the first message of CALLS whose first attempts may not have ended.
+// First returns the first message of CALLS that may have unfinished first attempts.
 func (s *Salvage) First() uint64 {
 	first := s.calls.Last + 1
 	for _, b := range s.ledger.Accounts {
@@ -83,25 +85,15 @@ func (s *Salvage) First() uint64 {
 	return first
 }
 
-// FindStored counts the untried calls of a message; messages begin at First.
+// FindStored counts the untried calls of a message. Call it with the messages from First on.
 func (s *Salvage) FindStored(m *record.Calls) {
-	if m.Kind != record.KindCalls {
-		return
-	}
 	for name, b := range s.ledger.Accounts {
-		if !b.Takes(m.Seq, m.Name) {
-			continue
-		}
-		for part := range record.Parts(m.Calls) {
-			if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
-				s.stored[name] += int64(record.PartSize(m.Calls, part))
-			}
-		}
+		s.stored[name] += b.Untried(m)
 	}
 }
 
-// End counts unfinished calls in missing messages as lost and returns their number by
-// destination. The ledger continues after beyond, or after the end of CALLS.
+// End counts unfinished calls in missing messages as lost, and returns their number by destination.
+// The ledger continues after the message beyond, or after the end of CALLS.
 func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[string]int64) {
 	lost = map[string]int64{}
 	for name, b := range s.ledger.Accounts {
@@ -130,8 +122,8 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 	return spans
 }
 
-// dropGone removes pending calls that are no longer stored and returns their number. stored
-// is the number of untried calls that are still stored.
+// dropGone removes pending calls that are no longer stored, and returns their number. stored is the
+// number of untried calls that are still stored.
 func (b *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
 	lost = b.Fresh - stored
 	b.Fresh = stored
@@ -140,7 +132,7 @@ func (b *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
 			lost += int64(r.calls)
 			delete(b.Retries, ref)
 		} else if r.Outcome != 0 && !outcomes.Has(r.Outcome) {
-			r.Outcome = 0 // the number may be reused; only the calls' notes are lost
+			r.Outcome = 0 // the sequence number may be reused; only the notes of the calls are lost
 			b.Retries[ref] = r
 		}
 	}
@@ -152,7 +144,7 @@ func (e *Extent) Has(seq uint64) bool {
 	return seq >= e.First && seq <= e.Last && !record.Contains(e.Holes, record.Span{First: seq, Last: seq})
 }
 
-// Tried reports whether an attempt at a part has ended.
+// Tried reports whether an attempt at a part is finished.
 func (b *Account) Tried(ref record.Ref, attempt int) bool {
 	if r, waits := b.Retries[ref]; waits {
 		return r.Attempt > attempt

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A simulation applies random operations to a log of records in memory and computes the
-// expected accounts.
+// A simulation applies random operations to a list of records in memory, and computes the expected
+// accounts.
 type simulation struct {
 	*testing.T
 	random   *rand.Rand
@@ -26,8 +26,8 @@ type simulation struct {
 	open     []attempt // unfinished attempts
 	ended    []record.Outcome
 	ledger   *Ledger
-	stored   []byte // an older state of the ledger
-	base     []byte // the ledger after the last loss
+	stored   []byte // encoded ledger at an earlier time
+	base     []byte // encoded ledger after the last loss
 	gone     map[uint64]bool
 }
 
@@ -117,7 +117,7 @@ func placesOf(part, n int) []int {
 	return places
 }
 
-// end ends a random open attempt with a random result.
+// end finishes a random open attempt with a random result.
 func (s *simulation) end() {
 	if len(s.open) == 0 {
 		return
@@ -153,7 +153,7 @@ func (s *simulation) end() {
 	s.write(o)
 }
 
-// repeat adds a second, different outcome of an ended attempt.
+// repeat adds a second outcome of a finished attempt, with a different result.
 func (s *simulation) repeat() {
 	if len(s.ended) == 0 {
 		return
@@ -199,8 +199,8 @@ func (s *simulation) crash() {
 	}
 }
 
-// lose removes messages of CALLS after a crash: random ones, some in a row, or the last ones.
-// Most of the later ones were noted in the recent file.
+// lose removes messages of CALLS after a crash: random messages, several in a row, or the last
+// messages. The recent file contains most of the later messages.
 func (s *simulation) lose() {
 	s.recount()
 	l, err := Decode(s.stored)
@@ -265,7 +265,7 @@ func (s *simulation) lose() {
 	s.stored = s.base
 }
 
-// each calls read with the remaining messages of CALLS.
+// each calls read with the remaining messages of CALLS, from message first on.
 func (s *simulation) each(calls Extent, first uint64, read func(*record.Calls)) {
 	for seq := first; seq <= calls.Last; seq++ {
 		if calls.Has(seq) {

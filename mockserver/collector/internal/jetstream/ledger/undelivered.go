@@ -12,8 +12,8 @@ import (
 // runMessages is the maximum length of a run.
 const runMessages = 256
 
-// undelivered is the ordered list of CALLS messages with unfinished first attempts. It may
-// contain millions of messages with 12 bytes each.
+// undelivered is the ordered list of CALLS messages that have unfinished first attempts. It may
+// contain millions of messages, and uses 12 bytes per message.
 type undelivered []*undeliveredRun
 
 // An undeliveredRun is a sequence of messages, stored relative to its first one.
@@ -25,10 +25,10 @@ type undeliveredRun struct {
 }
 
 type undeliveredMessage struct {
-	seq   uint32 // relative to the run
+	seq   uint32 // relative to the first message of the run
 	at    int32  // milliseconds after undeliveredRun.at; may be negative
 	calls uint16
-	ended uint8 // bit set of the parts whose first attempt has ended
+	ended uint8 // bit set of the parts with a finished first attempt
 }
 
 func (m *undeliveredMessage) done() bool { return m.ended == 1<<record.Parts(int(m.calls))-1 }
@@ -51,8 +51,8 @@ func (u *undelivered) add(seq uint64, calls int, at time.Time) {
 	r.open++
 }
 
-// end removes a part and returns its number of calls. ok is false if the part is unknown or
-// already removed.
+// end removes a part and returns its number of calls. ok is false if the part is unknown or was
+// removed before.
 func (u *undelivered) end(ref record.Ref) (calls int, ok bool) {
 	at, found := slices.BinarySearchFunc(*u, ref.Seq, func(r *undeliveredRun, seq uint64) int { return cmp.Compare(r.first, seq) })
 	if !found {

@@ -19,7 +19,7 @@ func TestUndelivered(t *testing.T) {
 		seq += uint64(1 + i%3)
 		switch i {
 		case 1000:
-			seq += 1 << 33 // too far for one run
+			seq += 1 << 33 // too far apart for one run
 		case 2000:
 			at = at.Add(100 * 24 * time.Hour)
 		}
@@ -75,7 +75,8 @@ func TestUndelivered(t *testing.T) {
 	assert.Empty(t, u, "all parts have ended")
 }
 
-// Memory is measured with messages of one call, the worst case.
+// TestUndeliveredMessagesAreSmall measures memory with messages of one call, which need the most
+// memory per call.
 func TestUndeliveredMessagesAreSmall(t *testing.T) {
 	const messages = 1 << 18
 	var u undelivered

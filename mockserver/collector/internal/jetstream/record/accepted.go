@@ -9,14 +9,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Accepted is an acknowledged message of CALLS, from a source or replayed for a destination.
-// Without calls it is an acknowledged value of a bucket, and Source is the bucket's stream.
+// Accepted is an acknowledged message of CALLS, with calls from a source or calls replayed for a
+// destination. Without calls, it is an acknowledged value of a bucket, and Source is the name of the
+// bucket's stream.
 type Accepted struct {
 	Seq         uint64
 	Calls       int
 	Source      string
-	Destination string         // of a replay
-	From        tracking.State // of a replay
+	Destination string         // only for replays
+	From        tracking.State // only for replays
 }
 
 // Line returns the entry in the recent file.
@@ -28,7 +29,7 @@ func (a Accepted) Line() []byte {
 	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// ParseAccepted parses the result of Line and reports whether it is intact.
+// ParseAccepted parses the result of Line. ok reports whether the line is valid.
 func ParseAccepted(line []byte) (a Accepted, ok bool) {
 	var name string
 	var sum uint32

@@ -10,13 +10,15 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// CallsFormat is the first byte of a stored message of calls. One segment per batch follows:
+// CallsFormat is the first byte of a stored message of calls. It is followed by one segment per
+// batch:
 //
 //	uvarint   size when decompressed
 //	uvarint   compressed size
 //	S2 block  for each call: uvarint length, body
 //
-// The calls' IDs and their number are in the headers, for readers that do not need the bodies.
+// The headers contain the number of calls and their IDs, because some readers do not need the
+// bodies.
 const CallsFormat = 1
 
 // maxSegment is the maximum decompressed size of a segment.
@@ -51,7 +53,7 @@ func AppendBody(raw, body []byte) []byte {
 	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
 }
 
-// AppendBlock appends a segment with the result of AppendBody.
+// AppendBlock appends a segment with bodies that AppendBody has encoded.
 func AppendBlock(dst, raw []byte) []byte {
 	compressed := NewBuffer()
 	defer PutBuffer(compressed)
@@ -64,7 +66,7 @@ func AppendBlock(dst, raw []byte) []byte {
 	return append(dst, block...)
 }
 
-// DecodeCalls returns the bodies in a stored message. They do not share memory with it.
+// DecodeCalls returns the bodies in a stored message. The bodies do not share memory with payload.
 func DecodeCalls(payload []byte) ([][]byte, error) {
 	if len(payload) == 0 || payload[0] != CallsFormat {
 		return nil, fmt.Errorf("journal: a stored batch has format %.1x, not %d", payload, CallsFormat)
@@ -111,11 +113,11 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 // ErrBadSegment is returned for a message of calls that cannot be decoded.
 var ErrBadSegment = errors.New("journal: a stored batch is corrupt")
 
-// ErrDamaged is returned if stored data is missing or corrupt. Nothing was changed; the
+// ErrDamaged is returned if stored data is missing or corrupt. The data was not changed, and the
 // error contains instructions.
 var ErrDamaged = errors.New("the store is damaged")
 
-// Damaged returns an ErrDamaged with a description.
+// Damaged returns an error that wraps ErrDamaged and contains a description.
 func Damaged(format string, args ...any) error {
 	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
@@ -131,7 +133,7 @@ func AppendIDs(dst []byte, ids []string) []byte {
 	return dst
 }
 
-// appendID appends a string and escapes separators.
+// appendID appends a string in which separators are escaped.
 func appendID(dst []byte, id string) []byte {
 	for i := range len(id) {
 		if c := id[i]; c <= ' ' || c == ',' || c == '%' || c == 0x7f {

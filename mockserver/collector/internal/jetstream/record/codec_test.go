@@ -38,7 +38,7 @@ func TestConsumerNamesAreShort(t *testing.T) {
 func FuzzIDs(f *testing.F) {
 	f.Add("a", "b,c", "d%2Ce f\n")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		want := []string{"x" + a, "x" + b, "x" + c} // IDs are not empty
+		want := []string{"x" + a, "x" + b, "x" + c} // IDs must not be empty
 		header := string(AppendIDs(nil, want))
 		if strings.ContainsAny(header, " \r\n\t") {
 			t.Fatalf("%q is no header", header)

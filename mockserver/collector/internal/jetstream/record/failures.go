@@ -14,10 +14,10 @@ type Reasons struct {
 	Source   string   `json:"source"`
 	Attempts int      `json:"attempts"`
 	Reasons  []string `json:"reasons"`
-	Of       []int    `json:"of"` // index into Reasons for each call
+	Of       []int    `json:"of"` // for each call, its index in Reasons
 }
 
-// Reason returns why the call at a place failed or was filtered.
+// Reason returns the reason why the call at a place failed or was filtered.
 func (r Reasons) Reason(place int) (reason string, filtered bool) {
 	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
 		return reasonOf(r.Reasons[r.Of[place]])
@@ -25,13 +25,13 @@ func (r Reasons) Reason(place int) (reason string, filtered bool) {
 	return "", false
 }
 
-// Header returns the header value in at most room bytes; it truncates reasons if necessary.
+// Header returns the header value in at most room bytes. It truncates reasons if necessary.
 func (r Reasons) Header(room int) string {
 	for most := maxReason; ; most /= 2 {
 		for i, reason := range r.Reasons {
 			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), max(most, len(filteredMark)))], "")
 		}
-		text, _ := json.Marshal(r) // strings and numbers cannot fail
+		text, _ := json.Marshal(r) // strings and numbers can always be marshaled
 		if len(text) <= room || most == 0 {
 			return string(text)
 		}
@@ -67,7 +67,7 @@ func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*
 	return f, nil
 }
 
-// A Mark is the set of replayed calls of a FAILED message, as bits.
+// A Mark is a bit set of the replayed calls of a FAILED message.
 type Mark []byte
 
 // Has reports whether the call at a place was replayed.

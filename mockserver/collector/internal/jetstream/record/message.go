@@ -12,36 +12,36 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Headers of messages in CALLS and FAILED. The ledger reads only headers, not bodies.
+// Headers of messages in CALLS and FAILED. The ledger reads only the headers, not the bodies.
 const (
 	HeaderCalls   = "Calls"   // number of calls
-	headerAt      = "At"      // milliseconds; when the calls were accepted, replayed or failed, or the destination attached
+	headerAt      = "At"      // time in Unix milliseconds when the calls were accepted, replayed or failed, or the destination was attached
 	HeaderIDs     = "Ids"     // messageIds, see AppendIDs
 	HeaderControl = "Control" // JSON, see Control
 	HeaderReasons = "Reasons" // JSON, see Reasons
 	HeaderTraces  = "Traces"  // see AppendTrace; optional
-	// HeaderPlain is set in messages without other headers: the server's checksum covers the
-	// end of the subject only if headers follow.
+	// HeaderPlain is set in messages without other headers, because the server's checksum
+	// covers the end of the subject only if headers follow.
 	HeaderPlain = "Plain"
 )
 
 // A Control contains the fields of a CALLS message that do not describe calls.
 type Control struct {
-	// Fields of an attached or detached destination.
+	// The fields of an attached or detached destination.
 	Name    string   `json:"name,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 	Detach  bool     `json:"detach,omitempty"`
-	// Fields of a replay.
+	// The fields of a replay.
 	Source string      `json:"source,omitempty"`
 	From   uint8       `json:"from,omitempty"`   // a tracking.State
 	Oldest int64       `json:"oldest,omitempty"` // Unix milliseconds
 	Failed []FailedRef `json:"failed,omitempty"` // positions of the calls in FAILED
-	// Range of lost messages.
+	// The range of lost messages.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
 }
 
-// A Calls is the parsed subject and headers of a message of CALLS.
+// A Calls is a message of CALLS with its parsed subject and headers.
 type Calls struct {
 	Seq     uint64
 	Kind    string
@@ -104,7 +104,7 @@ func (m *Calls) SourceName() string {
 
 // Header returns the value of HeaderControl.
 func (c Control) Header() string {
-	text, _ := json.Marshal(c) // strings and numbers cannot fail
+	text, _ := json.Marshal(c) // strings and numbers can always be marshaled
 	return string(text)
 }
 
@@ -116,17 +116,18 @@ func headerTime(h nats.Header) (time.Time, error) {
 // SetTime sets the time header.
 func SetTime(h nats.Header, at time.Time) { h.Set(headerAt, strconv.FormatInt(at.UnixMilli(), 10)) }
 
-// A FailedRef identifies a message of FAILED: the calls of a part that failed in one attempt.
+// A FailedRef identifies a message of FAILED, which contains the calls of a part that failed in one
+// attempt.
 type FailedRef struct {
 	Number  uint64 `json:"n"` // see Ref
 	Attempt int    `json:"a"`
-	Places  []int  `json:"p,omitempty"` // calls of the FAILED message
+	Places  []int  `json:"p,omitempty"` // positions of calls in the FAILED message
 }
 
 // Token returns the last token of the message's subject.
 func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
 
-// A Span is a range of messages, including Last.
+// A Span is a range of messages. It includes Last.
 type Span struct{ First, Last uint64 }
 
 // Contains reports whether one of the spans contains the gap.

@@ -28,7 +28,7 @@ type Names struct{ Prefix string }
 // Stream returns the name of a stream.
 func (n Names) Stream(kind string) string { return n.Prefix + "-" + kind }
 
-// Subject returns the subject of these tokens, with the prefix.
+// Subject returns a subject that consists of the prefix and the tokens.
 func (n Names) Subject(tokens ...string) string {
 	return n.Prefix + "." + strings.Join(tokens, ".")
 }
@@ -39,8 +39,8 @@ func (n Names) Kind(subject string) (kind, token string) {
 	return kind, token
 }
 
-// Consumer returns the name of a destination's consumer. It is also a file name, so long
-// names are hashed.
+// Consumer returns the name of a destination's consumer. Long names are hashed, because the server
+// also uses the name as a file name.
 func (n Names) Consumer(destination string) string {
 	t := Token(destination)
 	if len(t) > 128 {
@@ -69,7 +69,8 @@ const (
 // Bucket returns the name of a bucket.
 func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
 
-// CallSubjects returns the subjects of calls of the given sources, or of all.
+// CallSubjects returns the subjects for calls of the given sources, or for all calls if there are
+// no sources.
 func (n Names) CallSubjects(sources []string) []string {
 	if len(sources) == 0 {
 		return []string{n.Subject(KindCalls, "*")}
@@ -83,8 +84,8 @@ func (n Names) CallSubjects(sources []string) []string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// Token encodes a name as one token of a subject: letters, digits, - and _ are kept, other
-// bytes become =XX.
+// Token encodes a name as one token of a subject. It keeps letters, digits, - and _, and encodes
+// other bytes as =XX.
 func Token(name string) string {
 	plain := name != ""
 	for i := 0; i < len(name) && plain; i++ {
@@ -102,7 +103,7 @@ func Token(name string) string {
 		}
 	}
 	if len(t) == 0 {
-		return "=" // the empty name
+		return "=" // encodes the empty name
 	}
 	return string(t)
 }

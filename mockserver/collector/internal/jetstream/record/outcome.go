@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// A Ref identifies an entry: a part of a message of CALLS.
+// A Ref identifies a part of a message of CALLS.
 type Ref struct {
-	Seq  uint64 // of the message in CALLS
+	Seq  uint64 // sequence number of the message in CALLS
 	Part int    // index of the part
 }
 
-// PartCalls is the maximum number of calls of a part, and MaxParts of parts of a message.
+// PartCalls is the maximum number of calls in a part. MaxParts is the maximum number of parts in a
+// message.
 const (
 	PartCalls = 128
 	MaxParts  = 8
@@ -23,7 +24,7 @@ const (
 // Number returns the ref as one number, for subjects and checkpoints.
 func (r Ref) Number() uint64 { return r.Seq*MaxParts + uint64(r.Part) }
 
-// RefOf reverses Ref.Number.
+// RefOf returns the ref with a number.
 func RefOf(number uint64) Ref {
 	return Ref{number / MaxParts, int(number % MaxParts)}
 }
@@ -34,21 +35,20 @@ func Parts(n int) int { return (n + PartCalls - 1) / PartCalls }
 // PartSize returns the number of calls in a part of a message with n calls.
 func PartSize(n, part int) int { return max(0, min(n-part*PartCalls, PartCalls)) }
 
-// An Outcome is the result of a lease. It is stored before it is applied, and applying it is
-// idempotent.
+// An Outcome is the result of a lease. It is stored before it is applied. Applying it is idempotent.
 type Outcome struct {
 	Destination string
-	Attached    uint64 // the message of CALLS that attached the destination
+	Attached    uint64 // sequence number of the message of CALLS that attached the destination
 	Ref         Ref
 	Attempt     int
-	Low         uint64 // all earlier first attempts have ended; 0 if unknown
+	Low         uint64 // all first attempts in earlier messages are finished; 0 if unknown
 	Delivered   int
-	Filtered    int       // filtered and not kept
+	Filtered    int       // number of filtered calls that are not kept for replays
 	Again       []int     // positions of the calls to retry, in their message
-	Notes       []string  // of those calls; may be nil
+	Notes       []string  // notes of the calls to retry; may be nil
 	Decided     time.Time // when the retry was scheduled
-	Due         time.Time // when the retry is due; Parked if it waits for a resume
-	Accepted    time.Time // of the oldest call
+	Due         time.Time // when the retry is due; Parked if it waits until delivery resumes
+	Accepted    time.Time // acceptance time of the oldest call
 	Failed      []Failure
 }
 
@@ -59,15 +59,15 @@ var Parked = time.Unix(0, 0)
 // calls.
 func IsParked(due int64) bool { return due == Parked.UnixNano() }
 
-// A Failure is a failed call, or a filtered call that is kept.
+// A Failure is a failed call, or a filtered call that is kept for replays.
 type Failure struct {
-	Place    int // in the message
+	Place    int // position in the message
 	Filtered bool
 	Reason   string
 }
 
-// text returns the stored reason. The mark is unambiguous: formats without filtered calls
-// had no reasons that begin with it.
+// text returns the stored reason. A filtered call has the prefix filteredMark. The prefix is
+// unambiguous, because no reason in older formats starts with it.
 func (f Failure) text() string {
 	reason := f.Reason[:min(len(f.Reason), maxReason)]
 	if f.Filtered {
@@ -76,15 +76,15 @@ func (f Failure) text() string {
 	return reason
 }
 
-// filteredMark is the prefix of filtered calls that are kept.
+// filteredMark is the prefix of the stored reasons of filtered calls that are kept.
 const filteredMark = "\x00"
 
-// reasonOf reverses Failure.text.
+// reasonOf returns the reason that a stored string contains, and whether the call was filtered.
 func reasonOf(text string) (reason string, filtered bool) {
 	return strings.CutPrefix(text, filteredMark)
 }
 
-// Ended returns the number of filtered calls, kept or not, and of failed calls.
+// Ended returns the number of filtered calls, whether they are kept or not, and of failed calls.
 func (o *Outcome) Ended() (filtered, failed int64) {
 	for i := range o.Failed {
 		if o.Failed[i].Filtered {
@@ -94,7 +94,7 @@ func (o *Outcome) Ended() (filtered, failed int64) {
 	return int64(o.Filtered) + filtered, int64(len(o.Failed)) - filtered
 }
 
-// Calls returns the number of calls.
+// Calls returns the number of calls in the outcome.
 func (o *Outcome) Calls() int {
 	return o.Delivered + o.Filtered + len(o.Again) + len(o.Failed)
 }
@@ -108,7 +108,7 @@ func (o *Outcome) Size() int {
 	return n
 }
 
-// maxReason is the maximum length of a stored reason.
+// maxReason is the maximum length of a stored reason, in bytes.
 const maxReason = 2 << 10
 
 // Append appends the encoded outcome.
@@ -159,7 +159,7 @@ func ReasonsOf(failed []Failure) (reasons []string, of []int) {
 	return reasons, of
 }
 
-// appendPlaces encodes ascending places by their differences.
+// appendPlaces encodes ascending places as differences.
 func appendPlaces(dst []byte, places []int) []byte {
 	last := 0
 	for _, p := range places {
@@ -169,7 +169,7 @@ func appendPlaces(dst []byte, places []int) []byte {
 	return dst
 }
 
-// AppendNumbers appends numbers for Decoder.Uint.
+// AppendNumbers appends numbers that Decoder.Uint can read.
 func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
 		dst = binary.AppendUvarint(dst, n)
@@ -177,14 +177,14 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// AppendText appends a string with its length for Decoder.Bytes.
+// AppendText appends a string with its length. Decoder.Bytes can read it.
 func AppendText(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }
 
-// outcomesFormat is the first byte of a message of OUTCOMES. The ID of the write and the
-// outcomes with their lengths follow.
+// outcomesFormat is the first byte of a message of OUTCOMES. It is followed by the ID of the write,
+// and by the outcomes with their lengths.
 const outcomesFormat = 2
 
 // A WriteID identifies one write of outcomes.
@@ -216,13 +216,13 @@ func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {
 	return id, outcomes, nil
 }
 
-// A Decoder reads the results of the append functions.
+// A Decoder reads data that the append functions have written.
 type Decoder struct {
 	Rest   []byte
-	Failed bool // the data is invalid
+	Failed bool // whether the data is invalid
 }
 
-// Fail marks the data as invalid and stops decoding.
+// Fail records that the data is invalid, and stops decoding.
 func (d *Decoder) Fail() { d.Failed, d.Rest = true, nil }
 
 // Uint reads an unsigned number.
@@ -236,7 +236,7 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
-// Int reads a number; larger ones than limit are invalid.
+// Int reads a number. A number above limit is invalid.
 func (d *Decoder) Int(limit int) int {
 	n := d.Uint()
 	if n > uint64(limit) {
@@ -265,7 +265,7 @@ func (d *Decoder) time() time.Time {
 	return time.Unix(0, n)
 }
 
-// Bytes reads bytes with their length. They share memory with the input.
+// Bytes reads bytes that are stored with their length. They share memory with the input.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uint()
 	if n > uint64(len(d.Rest)) {
@@ -279,7 +279,7 @@ func (d *Decoder) Bytes() []byte {
 
 // places reads n ascending places.
 func (d *Decoder) places(n int) []int {
-	if n > len(d.Rest) { // each takes at least one byte
+	if n > len(d.Rest) { // each place takes at least one byte
 		d.Fail()
 		return nil
 	}

@@ -19,22 +19,22 @@ const (
 type Retry struct {
 	Ref     Ref
 	Attempt int
-	Places  []int // nil: all calls of the part
+	Places  []int // positions of the calls to retry; nil for all calls of the part
 	Notes   []string
-	From    uint64    // its message of OUTCOMES; 0 for a replay
-	Decided time.Time // when it was scheduled
+	From    uint64    // sequence number of the retry's message in OUTCOMES; 0 for a replay
+	Decided time.Time // when the retry was scheduled
 	Due     time.Time
 }
 
 // IsAhead reports whether the clock has stepped back since the retry was scheduled.
 func (r *Retry) IsAhead(now time.Time) bool { return IsAhead(r.Decided.UnixNano(), now) }
 
-// IsAhead reports whether a time in nanoseconds is so far ahead of now that the clock must
-// have stepped back.
+// IsAhead reports whether a time in Unix nanoseconds is more than MaxSkew after now. The clock has
+// then stepped back.
 func IsAhead(at int64, now time.Time) bool { return at-now.UnixNano() > int64(MaxSkew) }
 
-// DueFrom returns when a retry is due: now, if the clock has stepped back since it was
-// scheduled. The result has a monotonic clock reading, so later steps do not change it.
+// DueFrom returns when a retry is due. If the clock has stepped back since the retry was scheduled,
+// the retry is due now. The result has a monotonic clock reading, so later steps do not change it.
 func (r *Retry) DueFrom(now time.Time) time.Time {
 	if r.IsAhead(now) {
 		return now

@@ -7,17 +7,17 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
-// The header Traces contains the traces of a message's calls as runs, one per request,
-// separated by commas:
+// The header Traces contains the traces of a message's calls. Consecutive calls of the same request
+// form a run. The runs are separated by commas:
 //
 //	calls[:traceparent[:tracestate]]
 //
-// The tracestate is escaped like an ID. Later calls have no trace.
+// The tracestate is escaped in the same way as an ID. Calls after the last run have no trace.
 
 // roomForTraces is the maximum size of a part's traces.
 const roomForTraces = 12 << 10
 
-// AppendTrace appends a run of calls to a header value.
+// AppendTrace appends a run with a number of calls to a header value.
 func AppendTrace(dst []byte, calls int, c *tracecontext.Context) []byte {
 	return appendRun(dst, calls, c, true)
 }
@@ -37,8 +37,8 @@ func appendRun(dst []byte, calls int, c *tracecontext.Context, state bool) []byt
 	return dst
 }
 
-// TracesOf returns the header value for the calls of a part. It is empty without traces, and
-// omits tracestates if they do not fit.
+// TracesOf returns the header value for the calls of a part. It returns "" if there are no traces.
+// It omits the tracestates if they do not fit.
 func TracesOf(l tracecontext.List) string {
 	for _, states := range []bool{true, false} {
 		var value []byte
@@ -59,8 +59,8 @@ func TracesOf(l tracecontext.List) string {
 
 func same(a, b *tracecontext.Context) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Traces parses the header value of a message with that many calls. Invalid runs are ignored,
-// because a trace must not block its call.
+// Traces parses the header value of a message with the given number of calls. It ignores invalid
+// runs, because a trace must not block its call.
 func Traces(value string, calls int) (l tracecontext.List) {
 	for value != "" {
 		var run string

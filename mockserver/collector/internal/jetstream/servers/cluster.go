@@ -20,13 +20,13 @@ type NATS struct {
 	URL string
 	// Credentials is the path of a file with a user's JWT and key. Optional.
 	Credentials string
-	// CAFile, and CertFile with KeyFile, configure TLS. They default to the platform's roots
-	// and no certificate.
+	// CAFile, and CertFile with KeyFile, configure TLS. By default, the platform's roots are
+	// used and there is no client certificate.
 	CAFile, CertFile, KeyFile string
-	// Monitor contains monitoring addresses of the servers, such as http://host:8222,
-	// separated by commas. They report whether the servers sync messages before they
-	// acknowledge them. If it is empty, the servers are queried with
-	// $SYS.REQ.SERVER.PING.VARZ, which the system account must permit.
+	// Monitor contains monitoring addresses of the servers, such as http://host:8222, separated
+	// by commas. These addresses report whether the servers sync messages before they acknowledge
+	// them. If Monitor is empty, the servers are queried with $SYS.REQ.SERVER.PING.VARZ. The
+	// system account must permit this request.
 	Monitor string
 	// AcceptLazySync accepts servers that acknowledge messages before they sync them.
 	// Otherwise Open returns ErrLazySync.
@@ -35,11 +35,11 @@ type NATS struct {
 	Replicas int
 }
 
-// minServer is the oldest supported server version. It has message schedules, and with
-// sync_interval: always it syncs the files that it compacts (nats-server#8475 and #8629).
+// minServer is the oldest supported server version. It supports message schedules. With
+// sync_interval: always, it also syncs the files that it compacts (nats-server#8475 and #8629).
 var minServer = [3]int{2, 15, 1}
 
-// Check returns an error if the cluster lacks a requirement.
+// Check returns an error if the cluster does not meet a requirement.
 func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 	version := c.NC.ConnectedServerVersion()
 	if !atLeast(version, minServer) {
@@ -59,9 +59,9 @@ func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
 	return c.refuse(now.Servers)
 }
 
-// atLeast reports whether a version is want or newer. As in semantic versioning, a
-// pre-release is older than its release, and build metadata is ignored. A string that is not
-// a version of three numbers is older than any version.
+// atLeast reports whether a version is want or newer. As in semantic versioning, a pre-release is
+// older than its release, and build metadata is ignored. A string that is not a version of three
+// numbers is considered older than any version.
 func atLeast(version string, want [3]int) bool {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	release, _, preRelease := strings.Cut(version, "-")
@@ -116,6 +116,6 @@ func (n *NATS) ConnectOptions() []nats.Option {
 	}
 	return append(options, nats.PingInterval(1500*time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
 		nats.FlusherTimeout(2*time.Second),
-		// Refused credentials may become valid again, or be renewed in their file.
+		// Rejected credentials may become valid later, or may be renewed in their file.
 		nats.IgnoreAuthErrorAbort())
 }

@@ -21,21 +21,21 @@ const (
 	startTimeout = 5 * time.Minute
 )
 
-// An Embedded is a NATS server in this process. It does not listen on the network. Clients
-// connect with InProcessConn, which uses the current server after a restart.
+// An Embedded is a NATS server in this process. It does not listen on the network. Clients connect
+// with InProcessConn. After a restart, InProcessConn uses the new server.
 type Embedded struct {
 	options server.Options
 	log     *slog.Logger
-	Trouble chan error // receives the reason if the current server cannot write; never closed
+	Trouble chan error // receives an error if the current server cannot write; never closed
 
 	mu     sync.Mutex     // guards the fields below
 	server *server.Server // nil if it is not running
-	starts int            // counts starts
-	fatal  error          // why the last start failed
+	starts int            // number of starts
+	fatal  error          // error of the last start
 }
 
-// NewEmbedded returns a stopped server for a directory. It syncs at the given interval, or
-// before each response if interval is 0.
+// NewEmbedded returns a stopped server for a directory. The server syncs at the given interval, or
+// before each response if the interval is 0.
 func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,
@@ -69,20 +69,20 @@ func (e *Embedded) Start() error {
 
 var errNotReady = errors.New("it is not ready")
 
-// begin discards reports about earlier servers, and returns the number of the next one.
+// begin discards reports about earlier servers. It returns the number of the next server.
 func (e *Embedded) begin() (start int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fatal = nil
 	e.starts++
 	select {
-	case <-e.Trouble: //nolint:errcheck // it is of a server that was stopped
+	case <-e.Trouble: //nolint:errcheck // the error is from a stopped server
 	default:
 	}
 	return e.starts
 }
 
-// Stop stops the server. It returns an error if the server could not write, now or earlier.
+// Stop stops the server. It returns an error if a write has failed since the start.
 func (e *Embedded) Stop() error {
 	e.mu.Lock()
 	s := e.server
@@ -112,7 +112,8 @@ func (e *Embedded) InProcessConn() (net.Conn, error) {
 	return s.InProcessConn()
 }
 
-// report sends the reason why a server cannot write to Trouble, unless one is pending.
+// report sends err to Trouble if it is about the current server. It drops err if an error is
+// already pending.
 func (e *Embedded) report(start int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,7 +122,7 @@ func (e *Embedded) report(start int, err error) {
 	}
 	select {
 	case e.Trouble <- err:
-	default: // already reported
+	default: // an error was already reported
 	}
 }
 
@@ -133,8 +134,8 @@ func (e *Embedded) Fail(err error) {
 	e.report(start, err)
 }
 
-// serverLog forwards the server's log and detects failed writes. After a failed write, the
-// server no longer responds to requests for the stream, and reports that only in its log.
+// serverLog forwards the server's log and detects failed writes. After a failed write, the server
+// does not respond to requests for the stream, and reports the failure only in its log.
 type serverLog struct {
 	e     *Embedded
 	start int // number of the server
@@ -176,7 +177,8 @@ func (l serverLog) watch(text string, v []any) {
 	}
 }
 
-// causeOf returns the error among the arguments of a log message, or the message as an error.
+// causeOf returns the error among the arguments of a log message. If there is none, it returns the
+// message as an error.
 func causeOf(text string, v []any) error {
 	for _, a := range v {
 		if err, ok := a.(error); ok {

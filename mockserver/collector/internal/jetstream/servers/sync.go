@@ -24,10 +24,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// The durability of a cluster depends on a setting of its servers: by default they sync
-// messages up to two minutes after acknowledging them. So each server is queried, through
-// its monitoring address or a request that the system account may permit. Servers that
-// cannot be queried are reported.
+// The durability of a cluster depends on a setting of its servers. By default, they sync messages up
+// to two minutes after they acknowledge them. Each server is therefore queried, either through its
+// monitoring address or with a request that the system account may permit. Servers that cannot be
+// queried are reported.
 
 const (
 	// serverTimeout is the time limit for a server to report its settings.
@@ -57,7 +57,7 @@ type State struct {
 type Known struct {
 	mu     sync.Mutex // guards the fields below
 	known  State
-	before []journal.Replica // all replicas found last time
+	before []journal.Replica // all replicas that the previous call of Set found
 }
 
 // State returns a copy of the state.
@@ -67,8 +67,8 @@ func (s *Known) State() State {
 	return State{slices.Clone(s.known.Servers), slices.Clone(s.known.Replicas)}
 }
 
-// Set replaces the state and returns the new or changed parts. A replica is included only if
-// it was found twice in a row: after an election each one is briefly behind.
+// Set replaces the state and returns the new or changed parts. A replica is included only if two
+// consecutive calls contain it, because every replica is briefly behind after an election.
 func (s *Known) Set(now State) (changed State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func without(all []journal.Replica, of func(journal.Replica) bool) []journal.Rep
 	return slices.DeleteFunc(slices.Clone(all), of)
 }
 
-// hasReplica reports whether all contains a replica, ignoring its lag.
+// hasReplica reports whether all contains a replica. It ignores the lag of the replica.
 func hasReplica(all []journal.Replica, r journal.Replica) bool {
 	return slices.ContainsFunc(all, func(o journal.Replica) bool {
 		o.Lag = r.Lag
@@ -117,7 +117,7 @@ type varz struct {
 	} `json:"cluster"`
 }
 
-// server returns the server of a report. It must have JetStream.
+// server returns the server that sent the report. The server must have JetStream enabled.
 func (v *varz) server() journal.Server {
 	c := v.JetStream.Config
 	s := journal.Server{Name: v.Name, Version: v.Version, Sync: journal.SyncLazy}
@@ -132,12 +132,12 @@ func (v *varz) server() journal.Server {
 	return s
 }
 
-// Inspect returns the servers by name with their settings, and unhealthy replicas. It returns
-// an error if some servers could not be queried.
+// Inspect returns the servers with their settings, sorted by name, and the unhealthy replicas. It
+// returns an error if some servers could not be queried.
 func (c *Cluster) Inspect(ctx context.Context) (State, error) {
 	reports, err := c.query(ctx)
 	found := map[string]journal.Server{}
-	var bare []string // servers without JetStream
+	var bare []string // names of servers without JetStream
 	for i := range reports {
 		switch v := &reports[i]; {
 		case v.Cluster.Name != c.NC.ConnectedClusterName():
@@ -169,8 +169,8 @@ func (c *Cluster) Inspect(ctx context.Context) (State, error) {
 	return State{slices.SortedFunc(maps.Values(found), byName), replicas}, err
 }
 
-// query queries the servers through their monitoring addresses. Without addresses it sends
-// a request to all of them.
+// query queries the servers through their monitoring addresses. If no addresses are configured, it
+// sends a request to all servers.
 func (c *Cluster) query(ctx context.Context) ([]varz, error) {
 	if c.NATS.Monitor == "" {
 		return c.ping(ctx)
@@ -226,7 +226,7 @@ func readVarz(ctx context.Context, client *http.Client, address string) (v varz,
 	return v, nil
 }
 
-// ping queries all servers at once. Without permission it returns no reports.
+// ping queries all servers with one request. It returns no reports if the request is not permitted.
 func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -256,7 +256,7 @@ func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	}
 }
 
-// peers returns the names of the known servers with a copy of a stream, and unhealthy
+// peers returns the names of the known servers that have a copy of a stream, and the unhealthy
 // replicas.
 func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal.Replica) {
 	for _, name := range c.Streams {
@@ -268,7 +268,7 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 		}
 		if err != nil {
 			replicas = append(replicas, journal.Replica{Stream: name, State: journal.ReplicaUnanswered})
-			break // other streams would time out too
+			break // requests for other streams would also time out
 		}
 		info := stream.CachedInfo()
 		if info.Cluster == nil {
@@ -285,7 +285,7 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 }
 
 const (
-	// replicaSilence is how long a replica may be silent to its leader.
+	// replicaSilence is how long a replica may send nothing to its leader before it counts as missing.
 	replicaSilence = 10 * time.Second
 	// replicaLag is how many operations a responsive replica may be behind. Under load, one of
 	// three replicas is always slightly behind.
@@ -302,7 +302,7 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
 	}
 	for _, r := range info.Cluster.Replicas {
-		silent := r.Active == 0 || r.Active >= replicaSilence // 0: it has never responded to this leader
+		silent := r.Active == 0 || r.Active >= replicaSilence // Active is 0 if the replica has never responded to this leader
 		switch {
 		case r.Offline, !r.Current && silent:
 			all = append(all, journal.Replica{Stream: stream, Server: r.Name, State: journal.ReplicaOffline, Lag: r.Lag})
@@ -313,9 +313,9 @@ func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
 	return all
 }
 
-// refuse returns an error if a server may lose acknowledged calls, or if that is unknown
-// because no server can be queried. A single server that does not respond may be down; the
-// others continue without it.
+// refuse returns an error if a server may lose acknowledged calls. It also returns an error if no
+// server can be queried. If only some servers do not respond, they may be down, and the other
+// servers continue without them.
 func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {

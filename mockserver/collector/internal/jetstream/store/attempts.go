@@ -15,8 +15,8 @@ import (
 const (
 	// attemptsEvery is how long records are collected before they are stored.
 	attemptsEvery = 100 * time.Millisecond
-	// attemptsPiece limits the size of one message, and attemptsWaiting the size of the
-	// records that wait to be stored.
+	// attemptsPiece limits the size of one message. attemptsWaiting limits the total size of
+	// the records that wait to be stored.
 	attemptsPiece   = 512 << 10
 	attemptsWaiting = 8 << 20
 )
@@ -32,14 +32,14 @@ type AttemptLog struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []*recordPiece
 	size    int
-	timer   *time.Timer // nil if no records wait
+	timer   *time.Timer // nil if no records wait to be stored
 	dropped uint64
 	closed  bool
 }
 
 // A recordPiece contains the records of one message, encoded by record.AppendBody.
 type recordPiece struct {
-	raw     *[]byte // from record.NewBuffer
+	raw     *[]byte // buffer from record.NewBuffer
 	records int
 }
 
@@ -115,7 +115,7 @@ func (l *AttemptLog) Newest(ctx context.Context, limit int) (records [][]byte, n
 	}
 	first := max(1, state.FirstSeq)
 	next = state.LastSeq + 1
-	messages := uint64(firstRead) // their size is unknown
+	messages := uint64(firstRead) // the sizes of messages are unknown
 	for end, enough := next, false; !enough && end > first; messages *= 2 {
 		begin := end - min(messages, end-first)
 		var older [][]byte

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// No time passes on the fake clock, so nothing is stored.
+// TestDroppedAttemptsAreCounted uses a fake clock that does not advance, so nothing is stored.
 func TestDroppedAttemptsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := store.NewAttemptLog(nil, func() bool { return false })

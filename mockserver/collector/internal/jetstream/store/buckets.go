@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// BucketStream returns the configuration of a bucket's stream, as the KeyValue API of NATS
-// would create it.
+// BucketStream returns the configuration of a bucket's stream. It is the same configuration that
+// the KeyValue API of NATS creates.
 func BucketStream(names record.Names, kind, description string) jetstream.StreamConfig {
 	bucket := names.Bucket(kind)
 	return jetstream.StreamConfig{
@@ -36,13 +36,14 @@ func NewBuckets(s *Store, note func(record.Accepted), uncounted func(context.Con
 	return &Buckets{s, note, uncounted}
 }
 
-// Settings returns a store for the settings made at run time. All processes that share the
-// journal share it. It can be used until the journal is closed.
+// Settings returns a store for the settings made at run time. All processes that use the journal
+// share the store. It can be used until the journal is closed.
 func (b *Buckets) Settings(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketSettings)
 }
 
-// State returns a store for deletion requests, audiences and computed traits, like Settings.
+// State returns a store for deletion requests, audiences and computed traits. All processes that
+// use the journal share the store. It can be used until the journal is closed.
 func (b *Buckets) State(ctx context.Context) (state.Store, error) {
 	return b.bucket(ctx, record.BucketState)
 }
@@ -98,7 +99,7 @@ func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, e
 	return b.kv.Watch(ctx, key, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 }
 
-// forward signals changes until ctx ends. It returns true if the watcher ends first.
+// forward signals changes until ctx ends. It returns true if the watcher was closed before.
 func forward(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
 	for {
 		select {
@@ -162,8 +163,8 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, b.confirm(next)
 }
 
-// Delete implements state.Store. It purges the messages: deleting keys would leave a marker
-// for each.
+// Delete implements state.Store. It purges the messages, because deleting a key would leave a
+// marker.
 func (b *bucket) Delete(ctx context.Context, key string) error {
 	counted, err := b.uncounted(ctx)
 	if err != nil {
@@ -192,7 +193,7 @@ func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, ctx.Err()
 }
 
-// confirm returns nil if a stored value is on the disk, and notes its revision.
+// confirm returns nil if a stored value is on the disk, and records its revision.
 func (b *bucket) confirm(revision uint64) error {
 	if err := b.CheckSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -18,7 +18,7 @@ type connected struct {
 	found map[string]jetstream.Stream
 }
 
-// Connected returns the streams of the servers behind a connection.
+// Connected returns the streams of the servers that nc is connected to.
 func Connected(nc *nats.Conn) (Streams, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(RequestTimeout))
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return ack.Sequence, nil
 }
 
-// stream returns a stream, from the cache after the first call.
+// stream returns a stream. It caches the stream after the first call.
 func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	c.mu.Lock()
 	stream := c.found[name]

@@ -14,22 +14,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumer implements Consumer over a connection.
-//
-// jetstream.Consumer.Fetch starts a timer and parses the reply for each message, and takes
-// 7.8 µs of CPU per message. This implementation takes 5.7 µs.
+// consumer implements Consumer over a connection. It replaces jetstream.Consumer.Fetch, which starts
+// a timer and parses the reply for each message. That takes 7.8 µs of CPU per message; this
+// implementation takes 5.7 µs.
 type consumer struct {
 	jetstream.Consumer
 	nc *nats.Conn
 
 	mu    sync.Mutex         // guards the fields below
 	sub   *nats.Subscription // nil before the first Fetch
-	batch *batch             // of the last Fetch
+	batch *batch             // batch of the last Fetch
 }
 
-// fetchBytes limits one batch, except for a single larger message. More data would wait in
-// the server. The server closes a connection with too much pending data, and over a slow
-// link its PONG would arrive so late that the client considers the connection dead.
+// fetchBytes limits the size of a batch. A larger message is fetched alone. Without a limit, more
+// data would wait in the server. The server closes a connection with too much pending data. Over a
+// slow link, its PONG would also arrive so late that the client considers the connection dead.
 const fetchBytes = 128 << 10
 
 // Fetch implements Consumer.
@@ -91,15 +90,15 @@ type pullRequest struct {
 
 // A batch implements jetstream.MessageBatch.
 type batch struct {
-	messages chan jetstream.Msg // has room for all; closed by end
-	heard    atomic.Bool        // something was received since the last check
-	silence  time.Duration      // interval of these checks
+	messages chan jetstream.Msg // has a capacity for all messages; closed by end
+	heard    atomic.Bool        // whether data was received since the last check
+	silence  time.Duration      // interval between the checks
 	single   func() error       // requests one message of any size
 
 	mu     sync.Mutex // guards the fields below
 	timer  *time.Timer
 	unlink func() bool // detaches the batch from its context
-	left   int         // messages still to be received
+	left   int         // number of messages that have not been received
 	bytes  int         // size of the received messages
 	ended  bool
 	err    error
@@ -124,7 +123,7 @@ func (b *batch) Error() error {
 	return b.err
 }
 
-// receive handles a message or a status of the request.
+// receive handles a message or a status message for the request.
 func (b *batch) receive(m *nats.Msg) {
 	b.heard.Store(true)
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
@@ -132,7 +131,7 @@ func (b *batch) receive(m *nats.Msg) {
 	case status == "":
 		b.take(m)
 	case status == "100": // heartbeat
-	case description == "Batch Completed": // may overtake the last messages, or belong to an earlier batch
+	case description == "Batch Completed": // can arrive before the last messages, or belong to an earlier batch
 	case status == "408": // expired
 		b.end(nil)
 	case description == "Message Size Exceeds MaxBytes":
@@ -142,8 +141,8 @@ func (b *batch) receive(m *nats.Msg) {
 	}
 }
 
-// full handles the report that the next message exceeds MaxBytes. unsent is the number of
-// messages that the server has not sent. The others may still arrive: a replicated consumer
+// full handles the report that the next message exceeds MaxBytes. unsent is the number of messages
+// that the server will not send. The other messages may still arrive, because a replicated consumer
 // sends them after this report. If the batch is empty, full requests the next message alone.
 func (b *batch) full(unsent string) {
 	n, err := strconv.Atoi(unsent)
@@ -191,14 +190,14 @@ func (b *batch) checkSilence() {
 	}
 }
 
-// end ends the batch with an error, if any.
+// end closes the batch. err may be nil.
 func (b *batch) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finish(err)
 }
 
-// finish is like end. The caller holds the lock.
+// finish is like end, but the caller must hold the lock.
 func (b *batch) finish(err error) {
 	if b.ended {
 		return
@@ -221,9 +220,9 @@ func (m message) Data() []byte         { return m.Msg.Data }
 //
 //	$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
 //
-// After ACK there may be a domain and an account, and then further tokens at the end. It
-// replaces nats.Msg.Metadata, which returns a type of package nats, because it is called for
-// every message.
+// ACK may be followed by a domain and an account. The subject then also has further tokens at the
+// end. Metadata is called for every message. It replaces nats.Msg.Metadata, which returns a type of
+// package nats.
 func (m message) Metadata() (*jetstream.MsgMetadata, error) {
 	var all [11]string
 	n, rest := 0, m.Msg.Reply

@@ -46,8 +46,9 @@ func TestMetadata(t *testing.T) {
 	assert.ErrorContains(t, err, "invalid syntax")
 }
 
-// A replicated consumer reports immediately that the next message is too large or the batch
-// complete, but sends messages only when its servers agree. So reports overtake messages.
+// TestBatchReportsOvertakeMessages sends reports before messages. A replicated consumer immediately
+// reports that the next message is too large or the batch is complete, but it sends messages only
+// when its servers agree.
 func TestBatchReportsOvertakeMessages(t *testing.T) {
 	full := func(pending int) *nats.Msg {
 		return &nats.Msg{Header: nats.Header{

@@ -4,16 +4,16 @@ import (
 	"sync"
 )
 
-// goroutines tracks the goroutines of a journal, so that Close can wait for them. The zero
-// value is ready to use.
+// goroutines tracks the goroutines of a journal. Close uses it to wait for them. The zero value is
+// ready to use.
 type goroutines struct {
 	mu     sync.Mutex // guards closed; held while a goroutine is counted
 	closed bool
 	work   sync.WaitGroup
 }
 
-// Go runs f in a goroutine. f must return when the journal's context ends. After Wait was
-// called, Go returns false and does not run f.
+// Go runs f in a goroutine. f must return when the journal's context ends. If Wait was called
+// before, Go returns false and does not run f.
 func (g *goroutines) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 // health tracks whether the store can be written to.
 type health struct {
 	mu        sync.Mutex // guards the fields below
-	err       error      // the reason if it cannot be written to, or nil
+	err       error      // error if the store cannot be written to, or nil
 	ctx       context.Context
-	cancel    context.CancelCauseFunc // ends ctx when it can no longer be written to
+	cancel    context.CancelCauseFunc // cancels ctx when the store can no longer be written to
 	recovered chan struct{}           // created by Down; closed by Up
 }
 
-// Writable returns a context that ends when the store can no longer be written to.
+// Writable returns a context that is canceled when the store can no longer be written to.
 func (h *health) Writable() (context.Context, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *health) Up() {
 	}
 }
 
-// Down marks the store as not writable, and cancels requests, with a cause.
+// Down marks the store as not writable, and cancels requests with a cause.
 func (h *health) Down(cause error) {
 	err := fmt.Errorf("%w: %w", journal.ErrUnwritable, cause)
 	h.mu.Lock()

@@ -24,13 +24,13 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
-// IsMissing reports whether a stored message is permanently lost.
+// IsMissing reports whether err means that a stored message is permanently lost.
 func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
-// Outcomes reads outcomes. It caches the last message of OUTCOMES, which usually contains
-// several.
+// Outcomes reads outcomes. It caches the last message of OUTCOMES that it has read, because a message
+// usually contains several outcomes.
 type Outcomes struct {
 	seq      uint64
 	outcomes []record.Outcome

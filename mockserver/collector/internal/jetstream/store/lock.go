@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// lockTTL is how long the lock of a dead process excludes others.
+// lockTTL is how long the lock of a killed process excludes other processes.
 const lockTTL = 30 * time.Second
 
 // A Lock is a message of STATE that excludes other processes. It expires unless it is
@@ -19,8 +19,8 @@ const lockTTL = 30 * time.Second
 type Lock struct {
 	store   *Store
 	subject string
-	seq     uint64    // of the message
-	At      time.Time // when it was stored
+	seq     uint64    // sequence number of the message
+	At      time.Time // when the message was stored
 }
 
 // NewLock returns a lock without acquiring it. name is the suffix of its subject.
@@ -55,6 +55,6 @@ func (l *Lock) Renew(ctx context.Context) error {
 // Remove releases the lock.
 func (l *Lock) Remove(ctx context.Context) {
 	if l.seq != 0 {
-		_ = l.store.JS.Delete(context.WithoutCancel(ctx), l.store.Names.Stream(record.StreamState), l.seq) // otherwise it expires
+		_ = l.store.JS.Delete(context.WithoutCancel(ctx), l.store.Names.Stream(record.StreamState), l.seq) // if this fails, the lock expires
 	}
 }

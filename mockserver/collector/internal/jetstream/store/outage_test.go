@@ -30,7 +30,7 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestOutlastTimeLimit checks that repeated outages count together.
+// TestOutlastTimeLimit checks that the time limit applies to the total of repeated outages.
 func TestOutlastTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
@@ -46,8 +46,8 @@ func TestOutlastTimeLimit(t *testing.T) {
 	})
 }
 
-// TestOutlastReturnsOtherErrors fails a try while the store can be written to, and cancels a
-// caller during an outage.
+// TestOutlastReturnsOtherErrors makes a try fail while the store can be written to. It also cancels
+// a caller during an outage.
 func TestOutlastReturnsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := new(Store), errors.New("damaged")

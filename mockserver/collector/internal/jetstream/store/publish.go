@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// tryTimeout is the time limit for one try to publish a message on a cluster, and
-	// PublishTimeout the time limit for all tries.
+	// tryTimeout limits one try to publish a message on a cluster. PublishTimeout limits all
+	// tries together.
 	tryTimeout     = 1500 * time.Millisecond
 	PublishTimeout = 10 * time.Second
 	RequestTimeout = 5 * time.Second
-	// ClusterAnswer is how long a sender waits for a cluster. It must get a response within
-	// two seconds; the message is still tried in the background.
+	// ClusterAnswer is how long a sender waits for a cluster, because it must get a response
+	// within two seconds. After that, the message is tried in the background.
 	ClusterAnswer = 1750 * time.Millisecond
-	// QueryTimeout is the time limit for one server of a cluster, before another server is
-	// queried instead.
+	// QueryTimeout limits the wait for one server of a cluster, before another server is queried
+	// instead.
 	QueryTimeout = 2 * time.Second
 )
 
 // codeStoreFailed is the server's error code for a stream that has reached its MaxBytes.
 const codeStoreFailed = 10077
 
-// Publish stores a message and returns its sequence number. On a cluster it retries; a
-// message that must not be stored twice needs a Nats-Msg-Id.
+// Publish stores a message and returns its sequence number. On a cluster, it retries. A message that
+// must not be stored twice needs a Nats-Msg-Id.
 func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	ctx, stop, err := s.While(ctx, PublishTimeout)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return s.PublishUntil(ctx, s.JS, m)
 }
 
-// PublishUntil retries until ctx ends. If the message may have been stored nevertheless,
-// IsUnanswered reports true for its error.
+// PublishUntil is like Publish, but retries until ctx ends. If the message may have been stored
+// despite the error, IsUnanswered reports true for the error.
 func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	unanswered := false
 	for {
@@ -62,13 +62,13 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 	}
 }
 
-// isUnsent reports whether an error means that no server has received the message.
+// isUnsent reports whether err means that no server has received the message.
 func isUnsent(err error) bool {
 	return isOneOf(err, []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload})
 }
 
-// While returns a context that ends with ctx, after patience unless that is 0, or when the
-// store cannot be written to.
+// While returns a context that ends with ctx, or when the store cannot be written to. If patience is
+// not 0, the context also ends after patience.
 func (s *Store) While(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
 	up, err := s.Status.Writable()
 	if err != nil {
@@ -83,9 +83,9 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
 }
 
-// Outlast calls try with a context that also ends when the store cannot be written to, and
-// calls it again after such an outage. It waits up to RequestTimeout in total for the store
-// to recover, and then returns the store's error.
+// Outlast calls try with a context that also ends when the store cannot be written to. After such an
+// outage, it calls try again. It waits for the store to recover, up to RequestTimeout in total, and
+// then returns the store's error.
 func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
 	for left := RequestTimeout; ; {
 		began := time.Now()
@@ -134,8 +134,8 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 	return seq, nil
 }
 
-// IsWrongSequence reports whether another process has stored a message first, or is about
-// to.
+// IsWrongSequence reports whether err means that another process has stored a message first, or is
+// storing one.
 func IsWrongSequence(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok &&
@@ -150,7 +150,7 @@ func wrapStorage(err error) error {
 	return err
 }
 
-// An unansweredError is the error of a message that was sent but got no response, and so may
+// An unansweredError is the error of a message that was sent but got no response. The message may
 // have been stored.
 type unansweredError struct{ error }
 
@@ -162,8 +162,8 @@ func IsUnanswered(err error) bool {
 	return ok
 }
 
-// Identify sets a message ID, so that a cluster stores the message once even if it is
-// published twice.
+// Identify sets a message ID. A cluster then stores the message only once, even if it is published
+// twice.
 func (s *Store) Identify(m *nats.Msg) {
 	if s.Shared {
 		m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("%x-%x", s.Writer, s.messages.Add(1)))

@@ -13,11 +13,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// listTimeout is the time limit for listing RETRY, which takes several requests.
+// listTimeout limits the time for listing RETRY, which takes several requests.
 const listTimeout = 30 * time.Second
 
-// EachRetry calls f with the destination, as a token, and the number of each retry in RETRY.
-// It may omit retries that are published or removed at the same time.
+// EachRetry calls f with the number of each retry in RETRY and the token of its destination. It may
+// omit retries that are published or removed at the same time.
 func (s *Store) EachRetry(ctx context.Context, f func(destination, number string)) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -18,25 +18,25 @@ import (
 type Store struct {
 	Names  record.Names
 	Log    *slog.Logger
-	Shared bool   // on a cluster, which other processes may use too
+	Shared bool   // whether the store is on a cluster, which other processes may also use
 	Writer uint64 // identifies this process among the writers
 
 	JS     Streams
-	In     Publisher // for incoming calls: a separate connection, so that reads do not wait behind them
+	In     Publisher // publisher for incoming calls; has a separate connection, so that reads do not wait behind calls
 	Status health
 	Link   atomic.Pointer[link] // replaced after a reconnect
 	Synced func() error         // reports whether acknowledged messages are on the disk; nil if the acknowledgement guarantees it
 
 	Ctx    context.Context // ends when the journal is closed
 	Cancel context.CancelCauseFunc
-	Work   goroutines // end with Ctx
+	Work   goroutines // goroutines that return when Ctx ends
 
-	Changes atomic.Uint64 // counts messages published and removed by this process, after the response or the timeout
+	Changes atomic.Uint64 // number of messages published and removed by this process, counted after the response or the timeout
 
-	messages atomic.Uint64 // counts published messages, to identify them
+	messages atomic.Uint64 // number of published messages, used for message IDs
 }
 
-// New returns a store without streams. name is the prefix of their names.
+// New returns a store without streams. name is the prefix of all stream names.
 func New(name string, isShared bool, log *slog.Logger) *Store {
 	s := &Store{Names: record.Names{Prefix: name}, Shared: isShared, Log: log, Writer: RandomNumber()}
 	s.Ctx, s.Cancel = context.WithCancelCause(context.Background())
@@ -59,7 +59,7 @@ func (s *Store) CheckSynced() error {
 	return s.Synced()
 }
 
-// AwaitStore waits until a request can be retried. It fails when the journal is closed.
+// AwaitStore waits until a request can be retried. It returns an error when the journal is closed.
 func (s *Store) AwaitStore() error {
 	s.Status.await(s.Ctx)
 	return pause.For(s.Ctx, storePause)
@@ -74,10 +74,10 @@ func (s *Store) Measure(ctx context.Context, kind string) (jetstream.StreamState
 	return info.State, nil
 }
 
-// A link represents the current connections. It ends when one of them is replaced.
+// A link represents the current connections. It is replaced after a reconnect.
 type link struct {
 	Lost context.Context
-	End  context.CancelFunc // ends Lost
+	End  context.CancelFunc // cancels Lost
 }
 
 // NewLink returns the link of new connections.

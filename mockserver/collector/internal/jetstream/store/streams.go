@@ -10,19 +10,19 @@ import (
 
 // A Publisher appends messages to streams.
 type Publisher interface {
-	// Publish appends a message to the stream of its subject, and returns its sequence
-	// number. If the server refuses it, the error is a *jetstream.APIError. isUnsent lists
-	// the other errors that mean that the message is not stored.
+	// Publish appends a message to the stream of its subject, and returns its sequence number. If
+	// the server rejects the message, the error is a *jetstream.APIError. isUnsent lists the other
+	// errors that mean that the message is not stored.
 	Publish(ctx context.Context, m *nats.Msg) (seq uint64, err error)
 }
 
-// Streams is the part of JetStream that the journal uses. Connected implements it on
-// servers; tests may keep the streams in memory. A missing stream, consumer or message is
-// reported as jetstream.ErrStreamNotFound, ErrConsumerNotFound or ErrMsgNotFound.
+// Streams is the part of JetStream that the journal uses. Connected implements it for servers, and
+// tests can keep the streams in memory. If a stream, consumer or message is missing, the error is
+// jetstream.ErrStreamNotFound, ErrConsumerNotFound or ErrMsgNotFound.
 type Streams interface {
 	Publisher
 
-	// Create creates a stream. Update changes its limits.
+	// Create creates a stream. Update changes the limits of a stream.
 	Create(ctx context.Context, config jetstream.StreamConfig) error
 	Update(ctx context.Context, config jetstream.StreamConfig) error
 	// Info returns the configuration and state of a stream.
@@ -33,13 +33,14 @@ type Streams interface {
 	// Subjects returns the number of messages of each matching subject.
 	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
 
-	// Get returns a message, Next the first message of a subject from a number on, and Last
-	// the last message of a subject.
+	// Get returns a message. Next returns the first message of a subject from a sequence number
+	// on. Last returns the last message of a subject.
 	Get(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error)
 	Next(ctx context.Context, stream, subject string, seq uint64) (*jetstream.RawStreamMsg, error)
 	Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error)
-	// Delete removes a message. Purge removes the messages of a subject, or of all subjects
-	// if it is empty, before a number, or all of them if that is 0.
+	// Delete removes a message. Purge removes messages of a subject, or of all subjects if the
+	// subject is empty. It removes the messages before a sequence number, or all messages if the
+	// number is 0.
 	Delete(ctx context.Context, stream string, seq uint64) error
 	Purge(ctx context.Context, stream, subject string, before uint64) error
 
@@ -54,14 +55,14 @@ type Streams interface {
 
 // A Consumer delivers messages of a stream.
 type Consumer interface {
-	// CachedInfo returns the information from when the consumer was found or created; Info
-	// requests the current one.
+	// CachedInfo returns the information from the time when the consumer was found or created.
+	// Info requests the current information.
 	CachedInfo() *jetstream.ConsumerInfo
 	Info(ctx context.Context) (*jetstream.ConsumerInfo, error)
-	// Fetch requests up to messages messages until the deadline of ctx. The batch ends when
-	// they have arrived or its size limit is reached; its error is then nil. The error is
-	// jetstream.ErrNoHeartbeat if the server was silent for up to three heartbeats. The
-	// previous batch must have ended without an error.
+	// Fetch requests up to the given number of messages until the deadline of ctx. The batch ends
+	// without an error when the messages have arrived or its size limit is reached. The error is
+	// jetstream.ErrNoHeartbeat if the server was silent for up to three heartbeats. Fetch may be
+	// called only if the previous batch ended without an error.
 	Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error)
 	// Stop releases the consumer's resources in the client.
 	Stop()

@@ -14,53 +14,54 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Selection selects the messages of a tail, and the gaps that count as corruption.
+// A Selection selects the messages that a tail reads, and the gaps that count as corruption.
 type Selection struct {
 	Stream      string
-	Server      string   // of a cluster, whose copy is read; empty: any
-	Subjects    []string // empty: all
+	Server      string   // server of a cluster that provides the messages; empty for any server
+	Subjects    []string // empty for all subjects
 	HeadersOnly bool
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
-	Must        uint64    // a message that a scan must reach, or 0
-	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any
-	// other gap is corruption. Subjects must be empty then.
+	Must        uint64    // sequence number that a scan must reach, or 0
+	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
+	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
-	// Paused, if not nil, reports whether received messages must be read again later.
+	// Paused, if not nil, reports whether messages that were received must be read again later.
 	Paused func() bool
 }
 
-// A Tail reads a stream in order from message Next on, each message once. If its server
-// stops, it creates another consumer and continues.
+// A Tail reads the messages of a stream in order, from Next on. It reads each message once. If its
+// server stops, it creates another consumer and continues.
 type Tail struct {
-	Selection        // not changed while the tail runs
-	Next      uint64 // the next message to be read
+	Selection        // must not change while the tail runs
+	Next      uint64 // sequence number of the next message
 	store     *Store
 	heartbeat time.Duration
-	// handle handles a message. An error ends the tail; ErrEnough ends it without an error.
+	// handle handles a message. The tail stops if handle returns an error. If the error is
+	// ErrEnough, the tail returns nil.
 	handle func(m jetstream.Msg, seq uint64) error
 	// trouble is called before a new consumer is created, with the reason and the time
 	// since the last message was read.
 	trouble func(err error, since time.Duration)
 
-	misses int    // consumers created on the wrong server
-	last   uint64 // set by aim: the message that ends a scan; 0 if unknown
-	marker string // set by aim: the subject of that message, if it is not to be handled
+	misses int    // number of consumers that were created on the wrong server
+	last   uint64 // set by aim: sequence number of the last message of a scan; 0 if unknown
+	marker string // set by aim: subject of the last message, if this message must not be handled
 }
 
-// Tail returns a tail that calls handle with each message of a stream from next on.
+// Tail returns a tail that calls handle with each message of a stream, from the message next on.
 func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
 	t := &Tail{
 		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
 		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.logTrouble(kind),
 	}
 	if s.Shared {
-		t.heartbeat = time.Second // detect sooner that the consumer's server has stopped
+		t.heartbeat = time.Second // to detect sooner that the consumer's server has stopped
 	}
 	return t
 }
 
-// TailCalls returns a tail of CALLS without the bodies.
+// TailCalls returns a tail of CALLS that reads only headers.
 func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail {
 	t := s.Tail(record.StreamCalls, next, func(m jetstream.Msg, seq uint64) error {
 		parsed, err := s.Names.ParseCalls(seq, m.Subject(), m.Headers())
@@ -84,12 +85,12 @@ func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.Writ
 	})
 }
 
-// logTrouble returns a function that logs why a tail cannot read. It logs a warning every
+// logTrouble returns a function that logs the reason why a tail cannot read. It logs a warning every
 // WarnEvery, unless the store is known to be down.
 func (s *Store) logTrouble(kind string) func(error, time.Duration) {
 	var logged time.Duration
 	return func(err error, since time.Duration) {
-		logged = min(logged, since) // since is less than before if it is a new problem
+		logged = min(logged, since) // a smaller value of since means that the problem is new
 		level := slog.LevelDebug
 		if _, down := s.Status.Writable(); down == nil && since-logged >= WarnEvery {
 			logged, level = since, slog.LevelWarn
@@ -98,19 +99,19 @@ func (s *Store) logTrouble(kind string) func(error, time.Duration) {
 	}
 }
 
-// ErrEnough ends a tail without an error.
+// ErrEnough stops a tail without an error.
 var ErrEnough = errors.New("enough")
 
-// A handlerError wraps an error that ends the tail.
+// A handlerError wraps an error of handle, which stops the tail.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// Follow reads until ctx ends or handle returns an error.
+// Follow reads messages until ctx ends or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// Scan reads the current messages of the stream. It may include messages stored during the
-// scan.
+// Scan reads the messages that are in the stream now. It may also read messages that are stored
+// during the scan.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
@@ -120,9 +121,9 @@ func (t *Tail) Scan(ctx context.Context) error {
 	return t.run(ctx, true)
 }
 
-// aim determines the last message of a scan. On a cluster it asks the leader, because the server
-// that delivers the messages may have fewer messages and not know it. If Subjects excludes the
-// last message, its subject is added to the filter.
+// aim determines the last message of a scan. On a cluster, it queries the leader, because the server
+// that delivers the messages may have fewer messages without knowing it. If Subjects excludes the
+// last message, aim adds the subject of this message to the filter.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
@@ -149,7 +150,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 }
 
 func (t *Tail) run(ctx context.Context, finite bool) error {
-	var failing time.Time // when reading began to fail
+	var failing time.Time // when reading started to fail
 	for {
 		began, next := time.Now(), t.Next
 		err := t.session(ctx, finite)
@@ -175,8 +176,8 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 // WarnEvery is the interval of warnings about a stream that cannot be read.
 const WarnEvery = 10 * time.Second
 
-// session reads with one consumer until an error occurs. If finite, it returns ErrEnough
-// after the last message.
+// session reads messages with one consumer until an error occurs. If finite is true, it returns
+// ErrEnough after the last message.
 func (t *Tail) session(ctx context.Context, finite bool) error {
 	config := jetstream.ConsumerConfig{
 		Description: "reads in order", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
@@ -201,7 +202,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	defer func() {
 		consumer.Stop()
 		if link.Lost.Err() == nil {
-			_ = t.store.JS.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // otherwise the server deletes it later
+			_ = t.store.JS.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // if this fails, the server deletes the consumer later
 		}
 	}()
 	if finite && info.NumPending == 0 && !t.store.Shared {
@@ -241,14 +242,14 @@ const maxMisses = 100
 
 var errOtherServer = errors.New("the consumer is on another server")
 
-// A reading is the state of one consumer.
+// A reading reads messages with one consumer.
 type reading struct {
 	*Tail
 	consumer  Consumer
 	finite    bool
-	messages  <-chan jetstream.Msg // of the current request
-	delivered uint64               // messages received
-	cleared   int                  // messages received when Paused was last called, not handled yet
+	messages  <-chan jetstream.Msg // messages of the current request
+	delivered uint64               // number of received messages
+	cleared   int                  // number of messages that were received before the last call of Paused and are not handled yet
 }
 
 // fetch requests messages and handles them.
@@ -289,7 +290,7 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 	for {
 		var silent <-chan time.Time
 		if r.finite {
-			silent = time.After(3 * r.heartbeat) // the batch ends earlier, without a heartbeat, if the request was lost
+			silent = time.After(3 * r.heartbeat) // if the request was lost, the batch ends earlier with ErrNoHeartbeat
 		}
 		select {
 		case m := <-r.messages:
@@ -330,7 +331,8 @@ func (r *reading) take(m jetstream.Msg) error {
 	return nil
 }
 
-// isPaused calls Paused once for all messages that have been received.
+// isPaused reports whether reading is paused. It calls Paused once for all messages that have been
+// received.
 func (r *reading) isPaused() bool {
 	if r.Paused == nil {
 		return false
@@ -338,7 +340,7 @@ func (r *reading) isPaused() bool {
 	if r.cleared--; r.cleared >= 0 {
 		return false
 	}
-	waiting := len(r.messages) // count before calling Paused: it does not cover later messages
+	waiting := len(r.messages) // counted before Paused, because the result does not apply to messages that arrive later
 	if r.Paused() {
 		return true
 	}
@@ -346,8 +348,8 @@ func (r *reading) isPaused() bool {
 	return false
 }
 
-// checkStall determines why a finite reading receives nothing more. It returns ErrEnough at
-// the end of the stream, and an error if the server cannot read the remaining messages.
+// checkStall determines why a finite reading receives no more messages. It returns ErrEnough at the
+// end of the stream, and an error if the server cannot read the remaining messages.
 func (r *reading) checkStall(ctx context.Context) error {
 	info, err := r.consumer.Info(ctx)
 	switch {
@@ -358,7 +360,7 @@ func (r *reading) checkStall(ctx context.Context) error {
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:
-		return nil // messages are on their way
+		return nil // messages are in transit
 	}
 	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Next)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A watcher ends if the client cannot recreate its consumer. The bucket then starts another
-// one and reports a change.
+// TestWatchSurvivesBrokenWatcher closes a watcher, as the client does if it cannot recreate the
+// watcher's consumer. The bucket must start another watcher and report a change.
 func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &brokenBucket{}
@@ -35,7 +35,7 @@ func TestWatchSurvivesBrokenWatcher(t *testing.T) {
 	})
 }
 
-// A brokenBucket refuses the next refuse watches.
+// A brokenBucket is a bucket that fails to watch as many times as refuse specifies.
 type brokenBucket struct {
 	jetstream.KeyValue
 	refuse  int

@@ -21,23 +21,24 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// patience is the timeout for expected data.
+// patience limits the wait for expected data.
 const patience = time.Minute
 
 // A Receiver records the spans and metrics it receives.
 type Receiver struct {
 	collectortraces.UnimplementedTraceServiceServer
-	URL string // the endpoint
+	URL string // endpoint of the receiver
 
 	mu       sync.Mutex // guards the fields below
 	spans    []*traces.Span
-	metrics  map[string]*metrics.Metric // the latest of each name
-	resource map[string]string          // the resource of the spans
-	tokens   []string                   // the Authorization header of each export
+	metrics  map[string]*metrics.Metric // latest metric of each name
+	resource map[string]string          // resource attributes of the spans
+	tokens   []string                   // Authorization header of each export
 	changed  chan struct{}              // closed and replaced at each change
 }
 
-// metricsServer implements the metrics service, whose method has the same name.
+// metricsServer implements the metrics service. It is a separate type because both services have
+// a method named Export.
 type metricsServer struct {
 	collectormetrics.UnimplementedMetricsServiceServer
 	*Receiver
@@ -58,7 +59,7 @@ func GRPC(t testing.TB) *Receiver {
 	server := grpc.NewServer()
 	collectortraces.RegisterTraceServiceServer(server, r)
 	collectormetrics.RegisterMetricsServiceServer(server, metricsServer{Receiver: r})
-	go func() { _ = server.Serve(listener) }() // until it is stopped
+	go func() { _ = server.Serve(listener) }() // runs until the server is stopped
 	t.Cleanup(server.Stop)
 	return r
 }
@@ -100,7 +101,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	text, _ := proto.Marshal(answer) // cannot fail for an empty message
+	text, _ := proto.Marshal(answer) // an empty message can always be marshaled
 	w.Header().Set("Content-Type", "application/x-protobuf")
 	_, _ = w.Write(text)
 }
@@ -204,7 +205,7 @@ func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
 	return all
 }
 
-// Metric waits for a metric that matches and returns it.
+// Metric waits until as returns true for a metric with the name, and returns this metric.
 func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bool) (m *metrics.Metric) {
 	t.Helper()
 	r.wait(t, "the metric "+name, func() bool {
