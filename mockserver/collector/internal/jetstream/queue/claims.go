@@ -9,13 +9,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// claims delivers the claims of other processes to goroutines that wait for a destination.
-// They share one reader of STATE, which starts with the first waiter.
+// claims passes claims of other processes to the goroutines that wait for a destination. All
+// waiters share one reader of STATE, which starts with the first waiter.
 type claims struct {
 	begin sync.Once
 
 	mu      sync.Mutex                              // guards waiting
-	waiting map[string]chan *jetstream.RawStreamMsg // by subject; holds the newest unread claim; never closed
+	waiting map[string]chan *jetstream.RawStreamMsg // channels keyed by subject; each holds the newest unread claim and is never closed
 }
 
 // wait returns a channel that receives the claims stored under a subject until stop is
@@ -49,7 +49,7 @@ func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawSt
 	}
 }
 
-// saw passes a claim to its waiter.
+// saw sends a claim to the goroutine that waits for its subject.
 func (c *claims) saw(m *jetstream.RawStreamMsg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

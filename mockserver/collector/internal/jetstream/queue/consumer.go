@@ -22,7 +22,7 @@ const (
 	ackWaitEmbedded = 24 * time.Hour
 	// maxUnended limits the unacknowledged messages of a destination in all processes.
 	maxUnended = 4096
-	// consumerIdle is how long an owner's unused consumer exists.
+	// consumerIdle is the time after which the server removes an unused consumer of an owner.
 	consumerIdle = time.Minute
 )
 
@@ -42,12 +42,12 @@ func (q *Queue) ensure(ctx context.Context) error {
 	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
-// ensureCalls creates the CALLS consumer, or sets its filter to sources if suffice reports that
-// the current filter does not suffice.
+// ensureCalls creates the CALLS consumer. If the consumer exists and suffice reports that its
+// filter is not sufficient, ensureCalls sets the filter to sources.
 func (q *Queue) ensureCalls(ctx context.Context, sources []string, suffice func(have, want []string) bool) error {
 	c := q.consumer()
 	if c.Durable = q.consumerName(record.StreamCalls); q.currentOwnership() != nil {
-		// It reads all sources: it would miss earlier messages of a source added later.
+		// Read all sources. A filter would skip earlier messages of a source that is added later.
 		sources, c.InactiveThreshold = nil, consumerIdle
 	}
 	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
@@ -72,8 +72,8 @@ func (set *Set) ConnectSources(ctx context.Context, destination string, sources 
 	return set.Retry(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
-// consumerName returns the name of the consumer that this process uses. An owner has its own
-// CALLS consumer, so it does not miss messages that a previous owner has requested.
+// consumerName returns the name of this process's consumer. An owner has a CALLS consumer of its
+// own, so it does not miss messages that a previous owner has requested.
 func (q *Queue) consumerName(kind string) string {
 	name := q.set.Names.Consumer(q.name)
 	if o := q.currentOwnership(); o != nil && kind == record.StreamCalls {
@@ -101,13 +101,13 @@ func (q *Queue) consumer() jetstream.ConsumerConfig {
 	return c
 }
 
-// ensureConsumer creates a consumer, or changes its filter if suffice reports that the current
-// filter does not suffice.
+// ensureConsumer creates a consumer. If the consumer exists and suffice reports that its filter
+// is not sufficient, ensureConsumer changes the filter.
 func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, suffice func(have, want []string) bool) error {
 	set := q.set
 	stream := set.Names.Stream(kind)
 	var err error
-	for range 3 { // another process may create or change it at the same time
+	for range 3 { // another process may create or change the consumer at the same time
 		var have store.Consumer
 		have, err = set.JS.Consumer(ctx, stream, c.Durable)
 		switch {
@@ -135,7 +135,7 @@ func filters(c jetstream.ConsumerConfig) []string {
 	return c.FilterSubjects
 }
 
-// covers reports whether filters include everything that is wanted. They may include more,
+// covers reports whether the filters have include all wanted filters. They may include more,
 // because another process may have added sources.
 func covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {

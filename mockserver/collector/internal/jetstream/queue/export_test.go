@@ -21,7 +21,7 @@ func (q *Queue) Stored(ctx context.Context, seq uint64) (*jetstream.RawStreamMsg
 	return q.set.JS.Get(ctx, q.set.Names.Stream(record.StreamCalls), seq)
 }
 
-// A handedOut is a stored message as delivered by a consumer for the first time.
+// A handedOut is a message at its first delivery by a consumer.
 type handedOut struct {
 	jetstream.Msg
 	*jetstream.RawStreamMsg
@@ -53,8 +53,8 @@ func (q *Queue) ReceiveRetry(retry *jetstream.RawStreamMsg) {
 	q.receiveRetry(context.Background(), m, m.metadata())
 }
 
-// EndWhile ends a lease while receive runs, and returns the number of items afterwards and
-// whether the outcome counted.
+// EndWhile ends a lease while receive runs. It returns the number of items afterwards, and
+// whether the outcome was counted.
 func (q *Queue) EndWhile(l journal.Lease, r journal.Result, receive func()) (items int, counted bool) {
 	leased := l.(*lease)
 	o, _, _ := leased.outcome(r)
@@ -74,8 +74,8 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, receive func()) (ite
 	return len(q.items), state.counted
 }
 
-// GiveBack removes items that have been idle since a time, like Renew. It returns the number
-// of messages failed back and of items left.
+// GiveBack is like Renew: it removes items that have been idle since a time. It returns the
+// number of messages returned to the server and the number of remaining items.
 func (q *Queue) GiveBack(then time.Time) (messages, items int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

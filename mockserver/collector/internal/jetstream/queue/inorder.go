@@ -14,15 +14,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Calls are ordered by their position in CALLS; a replayed call has its original position. A
-// message that has overtaken others, or is replayed, is leased once all messages before it
-// have been received.
+// Calls are ordered by their position in CALLS. A replayed call keeps its original position. A
+// message that was read ahead of its turn, or is a replay, is leased only after all messages
+// before it have been received.
 
 // partPositions is the number of positions of a message of CALLS.
 const partPositions = record.PartCalls * record.MaxParts
 
-// positions returns the values of Entry.First and Entry.Places for the calls of a part. Nil
-// places mean all calls.
+// positions returns the values of Entry.First and Entry.Places for the calls of a part. If places
+// is nil, it stands for all calls.
 func positions(ref record.Ref, places []int) (uint64, []int) {
 	first := ref.Seq * partPositions
 	if places == nil {
@@ -31,14 +31,14 @@ func positions(ref record.Ref, places []int) (uint64, []int) {
 	return first, places
 }
 
-// limit returns the number of the last item without a time that may be leased in order. The
+// limit returns the highest number of an item without a time that may be leased in order. The
 // caller holds the lock.
 func (q *Queue) limit() uint64 {
 	return record.Ref{Seq: q.received, Part: record.MaxParts - 1}.Number()
 }
 
-// placeReplays orders the replays that were received without an order among the first
-// attempts. The caller holds the lock.
+// placeReplays sorts replays among the first attempts. The replays were received while no order
+// was required. The caller holds the lock.
 func (q *Queue) placeReplays() {
 	for _, it := range q.ready.Take((*item).isReplay) {
 		it.Due = time.Time{}
@@ -63,14 +63,14 @@ func (q *Queue) reachReplay(ctx context.Context) bool {
 	for _, subject := range q.set.Names.CallSubjects(sources) {
 		next, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, from+1)
 		if err == nil && next.Sequence < to || err != nil && !store.IsMissing(err) {
-			return false // that message will be delivered first
+			return false // the earlier message must be delivered first
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.received = max(q.received, to-1)
 	if it := q.items[record.RefOf(number)]; it != nil && it.isReplay() {
-		q.received = max(q.received, to) // the consumer does not deliver it
+		q.received = max(q.received, to) // the consumer does not deliver the message
 		return true
 	}
 	return false

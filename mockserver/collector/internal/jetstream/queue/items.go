@@ -17,9 +17,9 @@ import (
 // or its outcome could not be stored.
 const bodyPause = time.Second
 
-// awaitAccount waits until the account has read a message of CALLS. It fails if ctx, which
-// ends with the connection that delivered the message, ends first: a restarted server may
-// have a different message with that number.
+// awaitAccount waits until the account has read a message of CALLS. It returns an error if ctx
+// is done first. ctx ends with the connection that delivered the message, because a restarted
+// server may have a different message with that number.
 func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
 	if err := q.set.account.Reached(ctx, seq); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
 	return open
 }
 
-// addMessage adds the open parts of a message, and reports whether the message is now in
-// the queue, perhaps from an earlier delivery. The caller holds the lock.
+// addMessage adds the open parts of a message. It reports whether the message is now in the
+// queue, possibly from an earlier delivery. The caller holds the lock.
 func (q *Queue) addMessage(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
 	if p := q.messages[m.Seq]; p != nil {
 		if msg != nil {
@@ -89,8 +89,8 @@ func (q *Queue) postpone(it *item) {
 	q.makeReady(it)
 }
 
-// wake wakes all goroutines that wait in Next: each may want different entries. The caller
-// holds the lock.
+// wake wakes all goroutines that wait in Next, because each may want different entries. The
+// caller holds the lock.
 func (q *Queue) wake() {
 	if r := q.reader; r != nil && len(q.wants) > 0 {
 		close(r.wake)
@@ -99,8 +99,8 @@ func (q *Queue) wake() {
 	}
 }
 
-// lowWater returns the message of CALLS below which every first attempt has ended, or 0 if
-// other processes may have earlier ones. The caller holds the lock.
+// lowWater returns a sequence number of CALLS: the first attempts of all messages below it have
+// ended. It returns 0 if other processes may have earlier messages. The caller holds the lock.
 func (q *Queue) lowWater() uint64 {
 	if q.set.Shared && q.ownership == nil {
 		return 0
@@ -145,9 +145,9 @@ func ack(m jetstream.Msg) {
 	}
 }
 
-// removeIdle removes matching items that are not leased, and returns the messages to naks
-// back to the server. The server redelivers a message with all its items, so removeIdle
-// never removes only some items of a message. The caller holds the lock.
+// removeIdle removes matching items that are not leased. It returns their messages, which the
+// caller must return to the server. The server redelivers a message with all its items, so
+// removeIdle removes either all items of a message or none. The caller holds the lock.
 func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
 	may := map[*pendingMessage]int{} // number of removable items
 	for _, it := range q.items {
@@ -163,7 +163,7 @@ func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
 	}) {
 		delete(q.items, it.Ref)
 		switch p := it.message; {
-		case p == nil && it.msg == nil: // resumed
+		case p == nil && it.msg == nil: // a resumed item has no message
 		case p == nil:
 			naks = append(naks, it.msg)
 		case q.messages[it.Ref.Seq] == p:
@@ -184,8 +184,8 @@ type storedCalls struct {
 	traces tracecontext.List
 }
 
-// bodies returns the calls of an item: of a first attempt from its message, of a retry from
-// CALLS.
+// bodies returns the calls of an item. It reads the calls of a first attempt from the item's
+// message, and the calls of a retry from CALLS.
 func (q *Queue) bodies(it *item) (s storedCalls, err error) {
 	if p := it.message; p != nil {
 		p.decode.Do(func() {

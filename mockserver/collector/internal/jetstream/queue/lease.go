@@ -52,8 +52,8 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	}
 }
 
-// outcome returns the outcome to be stored, and the calls to be kept in FAILED with their
-// traces: failed ones, and filtered ones that can be replayed.
+// outcome returns the outcome to store, and the calls to store in FAILED with their traces. These
+// are failed calls, and filtered calls that can be replayed.
 func (l *lease) outcome(r journal.Result) (o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
@@ -110,8 +110,8 @@ func (l *lease) end(o *record.Outcome, failed []tracking.Call, traces traceconte
 	return nil
 }
 
-// settle settles an outcome and removes the item. If that fails, it retries in the
-// background until the journal is closed; the next start settles the outcome then.
+// settle settles an outcome and removes the item. If this fails, settle retries in the background
+// until the journal is closed. After that, the next start settles the outcome.
 func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
 	err := q.set.settler.Settle(o, failed, traces)
 	if err == nil {
@@ -131,7 +131,7 @@ func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, trac
 	})
 }
 
-// settleEnded settles the outcome of an attempt that ended elsewhere, and removes the item.
+// settleEnded settles the outcome of an attempt that another process has ended, and removes the item.
 func (q *Queue) settleEnded(it *item) error {
 	if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
 		q.postpone(it)

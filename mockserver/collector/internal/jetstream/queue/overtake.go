@@ -15,10 +15,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// CALLS is read in order, and one source may have a backlog of a hundred thousand slow or
-// failing messages. While there is a backlog, the queue therefore regularly reads some
-// messages of other sources ahead of their turn. The consumer delivers these messages again
-// later, when they are already in the queue or have ended.
+// CALLS is read in order, and one source may have a backlog of a hundred thousand slow or failing
+// messages. During a backlog, the queue therefore regularly reads some messages of other sources
+// ahead of their turn. The consumer delivers these messages a second time later. By then they are
+// already in the queue, or have ended.
 
 const (
 	// overtakeEvery is the interval between checks for other sources, and
@@ -32,12 +32,12 @@ const (
 	overtakeSources  = 16
 	// maxEarly limits the retries that a process receives before they are due.
 	maxEarly = 512
-	// maxPassedOver limits the entries that a process receives although no reader wants
-	// them now: the next one may be of a source that a reader wants.
+	// maxPassedOver limits the entries that a process receives while no reader wants them. More
+	// entries are requested because the next entry may be of a source that a reader wants.
 	maxPassedOver = 16
 )
 
-// demand returns the number of messages that each puller should request; it may be
+// demand returns the number of messages that each puller should request. The numbers may be
 // negative.
 func (q *Queue) demand() (fresh, retries int) {
 	q.mu.Lock()
@@ -58,7 +58,7 @@ func (q *Queue) demand() (fresh, retries int) {
 	}
 	retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
 	if first, ok := q.ready.First(); q.inOrder && all > 0 && (!ok || first > q.limit()) {
-		return all, retries // messages that have overtaken others wait for these
+		return all, retries // messages that were read ahead of their turn wait for these
 	}
 	return max(all-q.ready.Fresh(), some), retries
 }
@@ -76,8 +76,8 @@ func (q *Queue) pull() {
 	store.Poke(q.retries.wake)
 }
 
-// mayOvertake reports whether a check for other sources is due, and notes that it begins.
-// The caller holds the lock.
+// mayOvertake reports whether a check for other sources is due. If so, it records the start of
+// the check. The caller holds the lock.
 func (q *Queue) mayOvertake(now time.Time) bool {
 	every := overtakeEvery
 	if q.set.Shared {
@@ -128,7 +128,7 @@ func (q *Queue) overtakeAll(ctx context.Context) error {
 // process.
 func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 	if !q.set.Shared {
-		return 0, nil // q.received is enough
+		return 0, nil // q.received is the answer
 	}
 	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.set.Names.Consumer(q.name))
 	if err != nil {
@@ -203,7 +203,7 @@ func (q *Queue) overtakeSource(ctx context.Context, source string, after uint64)
 	return nil
 }
 
-// addOvertaking adds a message that has overtaken others.
+// addOvertaking adds a message that was read ahead of its turn.
 func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error {
 	m, err := q.set.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
 	if err != nil {
@@ -226,8 +226,8 @@ func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error 
 	return nil
 }
 
-// isFirst reports whether this process has the lowest number of the processes that have a
-// destination. Only that process reads ahead: otherwise calls would be delivered twice.
+// isFirst reports whether this process has the lowest number among the processes that share a
+// destination. Only that process reads ahead. Otherwise calls would be delivered twice.
 func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 	if !set.Shared {
 		return true, nil

@@ -17,25 +17,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// On a cluster one process at a time delivers the entries of a destination in order: its
-// owner. Any process may stall and continue later without noticing. Three rules prevent two
-// owners:
+// On a cluster, one process at a time delivers the entries of a destination in order: the owner of
+// the destination. Any process may stall and continue later without noticing. Three rules prevent
+// two owners:
 //
-//   - The owner renews a claim in STATE. Others take over when they have seen the same
+//   - The owner renews a claim in STATE. Other processes take over when they have seen the same
 //     claim for claimTTL by their own clocks. The owner stops claimMargin earlier.
-//   - The owner stores outcomes under a separate subject, and is refused if another process
-//     has stored there since. A new owner stores a message there first. Outcomes of earlier
-//     owners no longer count then, and once the account has read that message, it shows the
-//     remaining entries.
+//   - The owner stores outcomes under a separate subject. The server rejects an outcome if another
+//     process has stored a message there since. A new owner first stores a message there. From
+//     then on, outcomes of earlier owners do not count. Once the account has read that message,
+//     the account shows the remaining entries.
 //   - The owner reads CALLS with its own consumer, starting at the account's position. If a
-//     message is missing, it replaces the consumer to keep the order.
+//     message is missing, the owner replaces the consumer to keep the order.
 
 const (
 	// claimTTL is how long a claim is valid, and claimRenewal how often it is renewed.
 	claimTTL     = 15 * time.Second
 	claimRenewal = 4 * time.Second
-	// claimMargin is how long before that the owner stops. It covers clocks that run at
-	// different speeds and canceled requests that still arrive.
+	// claimMargin is the time between the end of the owner's work and the end of its claim. It covers
+	// clocks that run at different speeds, and canceled requests that still arrive.
 	claimMargin = 3 * time.Second
 	// claimRetry is the delay before a failed read or write of a claim is retried.
 	claimRetry = time.Second
@@ -69,8 +69,8 @@ func (r *reader) Hold(ctx context.Context) (owned context.Context, release func(
 	return ownedContext{o.ctx, o}, o.release, nil
 }
 
-// An ownedContext ends with the ownership. It also ends it if its time is over before the
-// timer has fired.
+// An ownedContext is done when the ownership ends. If the time is over before the timer has fired,
+// Err ends the ownership.
 type ownedContext struct {
 	context.Context
 	ownership *ownership
@@ -139,7 +139,7 @@ func (o *ownership) acquire(ctx context.Context) error {
 	}
 }
 
-// loadClaim returns the stored claim. Before the first claim it returns an empty one.
+// loadClaim returns the stored claim. Before the first claim, it returns an empty claim.
 func (o *ownership) loadClaim(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
@@ -199,8 +199,8 @@ func (o *ownership) renew() {
 	}
 }
 
-// replaceClaim is like storeClaim, but also succeeds after an unanswered try has stored the
-// claim. It returns errTakenOver if another process has claimed the destination.
+// replaceClaim is like storeClaim, but also succeeds if an earlier attempt without a response has
+// stored the claim. It returns errTakenOver if another process has claimed the destination.
 func (o *ownership) replaceClaim(ctx context.Context, by string) error {
 	err := o.storeClaim(ctx, by)
 	if !store.IsWrongSequence(err) {
@@ -241,9 +241,9 @@ func (o *ownership) begin(ctx context.Context) error {
 	return nil
 }
 
-// settlePredecessors settles the outcomes of previous owners, which may have died before
-// they did. Without an order, redelivered messages trigger that. The owner's new consumer
-// does not redeliver messages.
+// settlePredecessors settles outcomes of previous owners, which may have exited before they did so.
+// Without an order, redelivered messages cause this. The owner's new consumer does not redeliver
+// messages.
 func (o *ownership) settlePredecessors() {
 	set := o.queue.set
 	for {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// After a stall or a suspend, other goroutines may run before timers that are due.
+// TestOwnershipEndsBeforeTimerFires covers a stalled or suspended process: other goroutines may
+// run before timers that are due.
 func TestOwnershipEndsBeforeTimerFires(t *testing.T) {
 	for name, test := range map[string]struct {
 		left time.Duration

@@ -31,11 +31,11 @@ func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Con
 	return &puller{queue: q, kind: kind, wanted: wanted, handle: handle, wake: make(chan struct{}, 1)}
 }
 
-// run requests messages until the queue is closed. It starts a new session after the
-// connection was replaced or a request failed; delivered messages may have been lost then.
-// A shared consumer redelivers them after AckWait. That is too late if this process alone
-// uses the consumer, because later messages would be delivered first and raise the low
-// water mark. So run replaces such a consumer.
+// run requests messages until the queue is closed. It starts a new session after the connection
+// was replaced or a request failed, because delivered messages may have been lost. A shared
+// consumer redelivers them after AckWait. If this process alone uses the consumer, that is too
+// late: later messages would be delivered first and raise the low-water mark. So run replaces
+// such a consumer.
 func (p *puller) run() {
 	missed := false
 	for {
@@ -51,7 +51,7 @@ func (p *puller) run() {
 	}
 }
 
-// session requests messages on the current connection. It reports whether it had a consumer.
+// session requests messages on the current connection. It reports whether a consumer existed.
 func (p *puller) session(missed bool) (hadConsumer bool, err error) {
 	p.queue.mu.Lock()
 	ctx, cancel := context.WithCancel(p.queue.phase)
@@ -130,5 +130,5 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 	if err := batch.Error(); err != nil {
 		return err
 	}
-	return limited.Err() // the server did not end the request before its deadline
+	return limited.Err() // the server must end the request before its deadline
 }

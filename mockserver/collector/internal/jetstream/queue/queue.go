@@ -77,7 +77,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 		return
 	}
 	q.mu.Lock()
-	if ctx.Err() != nil { // from an earlier phase
+	if ctx.Err() != nil { // the message belongs to an earlier phase
 		q.mu.Unlock()
 		_ = m.Nak()
 		return
@@ -93,9 +93,9 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 	}
 }
 
-// ackEnded acknowledges a message whose first attempt has ended. If the message was
-// redelivered, another process may have died between storing the outcome and settling it,
-// so the outcome is settled first.
+// ackEnded acknowledges a message whose first attempt has ended. If the message was redelivered,
+// another process may have exited after it stored the outcome and before it settled the outcome.
+// So ackEnded settles the outcome first.
 func (q *Queue) ackEnded(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint64) {
 	set := q.set
 	if !set.Shared || meta.NumDelivered < 2 {
@@ -112,8 +112,8 @@ func (q *Queue) ackEnded(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint6
 	}
 }
 
-// settleRedelivered settles the outcomes of redelivered messages, then acknowledges the
-// messages. It settles all messages that have arrived in one pass over OUTCOMES.
+// settleRedelivered settles the outcomes of redelivered messages, then acknowledges the messages.
+// It settles all messages that have arrived with a single pass over OUTCOMES.
 func (q *Queue) settleRedelivered() {
 	set := q.set
 	for {
@@ -151,7 +151,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	if set.account.ReachedBoth(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
-	var waits ledger.Waiting // the retry in the account
+	var waits ledger.Waiting // the retry according to the account
 	q.mu.Lock()              // before reading the account, see openParts
 	set.account.With(q.name, func(b *ledger.Account) {
 		if b.Attached == q.attached {
@@ -161,13 +161,13 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	have := q.items[it.Ref]
 	switch {
 	case have != nil && have.Attempt == it.Attempt:
-		have.msg = m // redelivered
+		have.msg = m // the message was redelivered
 		q.mu.Unlock()
 		return
 	case waits.Attempt == it.Attempt: // if have is not nil, it is an earlier attempt that is about to be removed
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		if it.isReplay() && q.inOrder {
-			it.Due = time.Time{} // it is ordered among first attempts by its position
+			it.Due = time.Time{} // first attempts are ordered by position
 		}
 		delete(q.parked, it.Ref)
 		q.add(it)

@@ -31,7 +31,8 @@ func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *
 	return j, queue.Of(r), r
 }
 
-// A message may be delivered again, in the same way or another, while its attempt ends.
+// TestEndedAttemptIsNotLeasedAgain delivers a message again, in the same or another way, while its
+// attempt ends.
 func TestEndedAttemptIsNotLeasedAgain(t *testing.T) {
 	for name, receive := range map[string]func(t *testing.T, q *queue.Queue, calls, retry *natsjetstream.RawStreamMsg){
 		"in its turn": func(_ *testing.T, q *queue.Queue, calls, _ *natsjetstream.RawStreamMsg) { q.ReceiveInTurn(calls) },
@@ -65,7 +66,7 @@ func TestEndedAttemptIsNotLeasedAgain(t *testing.T) {
 	}
 }
 
-// A replay may arrive while the reader takes entries in any order.
+// TestReplayReceivedBeforeOrderingIsOrdered receives a replay while the reader accepts any order.
 func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -86,8 +87,8 @@ func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	}
 }
 
-// A part that was returned just now is still wanted. The message stays with all its parts,
-// because the server would redeliver them together.
+// TestMessageIsReturnedWithAllParts checks that a message stays in the queue with all its parts if
+// a reader has just returned one of them. The server would redeliver all parts together.
 func TestMessageIsReturnedWithAllParts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -104,7 +105,8 @@ func TestMessageIsReturnedWithAllParts(t *testing.T) {
 	assert.Equal(t, 0, items)
 }
 
-// A replay of the failed calls must include all calls that the account counts as failed.
+// TestFailedWaitsForStoredCalls checks that a replay of the failed calls includes all calls that
+// the account counts as failed.
 func TestFailedWaitsForStoredCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -51,8 +51,8 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 	}
 }
 
-// take returns an item and marks it as leased. If no item is ready, it registers want; the
-// caller then waits until wake is closed or, unless due is the zero time, until due.
+// take returns an item and marks it as leased. If no item is ready, take registers want. The
+// caller then waits until wake is closed, or until due unless due is the zero time.
 func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, due, err
@@ -88,8 +88,8 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	return it, nil, due, nil
 }
 
-// wait waits for an item. If sources are excluded, it returns after overtakeEvery at the
-// latest: other sources may have messages behind theirs.
+// wait waits for an item. If sources are excluded, wait returns after overtakeEvery at the latest,
+// because messages of other sources may follow.
 func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struct{}, due time.Time) {
 	var timer <-chan time.Time
 	if len(want.Except) > 0 {
@@ -113,7 +113,7 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 	delete(r.queue.wants, want)
 }
 
-// lease reads the calls of an item. It returns nil if they cannot be read now, or if the
+// lease reads the calls of an item. It returns nil if the calls cannot be read now, or if the
 // attempt has already ended.
 func (q *Queue) lease(it *item) *lease {
 	if q.hasEnded(it) {
@@ -158,8 +158,8 @@ func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
 	return e
 }
 
-// hasEnded reports whether the attempt has ended in the account. Calls that wait here may
-// have failed because they expired.
+// hasEnded reports whether the attempt has ended according to the account. Calls that wait in this
+// process may have expired.
 func (q *Queue) hasEnded(it *item) (tried bool) {
 	q.set.account.With(q.name, func(b *ledger.Account) {
 		tried = b.Attached == q.attached && b.Tried(it.Ref, it.Attempt)

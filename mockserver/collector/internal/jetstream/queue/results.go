@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// resultsEvery is the interval between messages of outcomes. A longer interval saves
-	// disk writes, but after a crash more calls are delivered again. A message is written
-	// earlier if an outcome must not wait, or if it has outcomes of resultsCalls calls.
+	// resultsEvery is the interval between messages with outcomes. A longer interval saves disk
+	// writes, but more calls are delivered again after a crash. A message is written earlier if an
+	// outcome must not wait, or if the message contains the outcomes of resultsCalls calls.
 	resultsEvery = 200 * time.Millisecond
 	resultsCalls = 128
 	// resultsBytes limits the size of a message of outcomes.
@@ -41,16 +41,17 @@ var errTakenOver = errors.New("journal: another collector delivers to the destin
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger
-	number  *atomic.Uint64  // of the last message written by this process
-	ctx     context.Context // ends when writing stops
+	number  *atomic.Uint64  // number of the last message that this process has written
+	ctx     context.Context // done when writing stops
 	stop    context.CancelCauseFunc
 	subject string
 	queue   chan *pendingResult // never closed
 	due     time.Time           // earliest time of the next write; used only by run
 
-	// For an ownership, which has its own subject. Each message must follow the last one.
+	// The fields below are for an ownership, which has its own subject. Each message must follow the
+	// last message of the subject.
 
-	owned         context.Context         // ends with the ownership; nil without one
+	owned         context.Context         // done when the ownership ends; nil without an ownership
 	loseOwnership context.CancelCauseFunc // ends owned
 	first, last   uint64                  // the number of the first message, and the newest sequence number of the subject; used by fence, then only by run
 
@@ -61,13 +62,13 @@ type results struct {
 // A pendingResult is an outcome to be written.
 type pendingResult struct {
 	outcome *record.Outcome
-	mayWait bool             // for other outcomes
+	mayWait bool             // whether the outcome may wait for other outcomes
 	done    chan resultState // receives one state; never closed
 }
 
 // A resultState is the result of writing an outcome.
 type resultState struct {
-	counted bool // false: another process had already ended the attempt
+	counted bool // false if another process had already ended the attempt
 	err     error
 }
 
@@ -78,8 +79,8 @@ func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, s
 	return r
 }
 
-// write queues an outcome. If mayWait is set, it may wait for others. The returned channel
-// receives one state.
+// write queues an outcome. If mayWait is set, the outcome may wait for other outcomes. The returned
+// channel receives one state.
 func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	p := &pendingResult{outcome: o, mayWait: mayWait, done: make(chan resultState, 1)}
 	r.mu.RLock()
@@ -97,11 +98,11 @@ func (r *results) write(o *record.Outcome, mayWait bool) <-chan resultState {
 	return p.done
 }
 
-// run writes until the journal is closed or another process owns the destination: no outcome
-// may be stored after a refused one.
+// run writes outcomes until the journal is closed or another process owns the destination. After
+// a rejected outcome, no other outcome may be stored.
 func (r *results) run() {
 	ctx := r.ctx
-	var next *pendingResult // did not fit into the last message
+	var next *pendingResult // the outcome that did not fit into the last message
 	for {
 		first := next
 		if first == nil {
@@ -115,7 +116,7 @@ func (r *results) run() {
 		var group []*pendingResult
 		group, next = r.gather(first)
 		if r.due = time.Now().Add(resultsEvery); next != nil {
-			r.due = time.Time{} // it has already waited
+			r.due = time.Time{} // the outcome has already waited
 		}
 		r.storeGroup(group)
 	}
@@ -158,7 +159,7 @@ func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue boo
 	return nil, true
 }
 
-// storeGroup writes a group of outcomes and waits until the account has read them: the
+// storeGroup writes a group of outcomes. It waits until the account has read them, because the
 // account decides which of them count.
 func (r *results) storeGroup(group []*pendingResult) {
 	s := r.store
@@ -176,7 +177,7 @@ func (r *results) storeGroup(group []*pendingResult) {
 	defer r.account.Forget(id)
 	counted, err := r.counted(m, id, accounted)
 	for err != nil && r.ctx.Err() == nil && !errors.Is(err, errTakenOver) {
-		// Keep trying: otherwise delivered calls would be delivered again.
+		// Retry. Otherwise, delivered calls would be delivered again.
 		s.Log.Debug("storing outcomes failed; retrying", "outcomes", len(group), "error", err)
 		if s.AwaitStore() == nil {
 			counted, err = r.counted(m, id, accounted)
@@ -195,8 +196,8 @@ func (r *results) storeGroup(group []*pendingResult) {
 	}
 }
 
-// counted stores a message and returns which of its outcomes count. It does not store the
-// message again if the account has read it, which can happen after a failed try.
+// counted stores a message and returns which of its outcomes count. If the account has already
+// read the message, for example after a failed attempt to store it, counted does not store it again.
 func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []bool) ([]bool, error) {
 	s := r.store
 	select {
@@ -236,7 +237,7 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 		return err
 	}
 	stored, failure := r.newest(ctx)
-	if failure == nil && stored != id { // otherwise an earlier, unanswered try has stored it
+	if failure == nil && stored != id { // otherwise an earlier attempt without a response has stored the message
 		failure = err
 	}
 	return failure
@@ -253,9 +254,9 @@ func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	m, err := r.store.JS.Last(ctx, r.store.Names.Stream(record.StreamOutcomes), r.subject)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound) && r.owned.Err() != nil:
-		return id, errTakenOver // perhaps: another process's messages may have been trimmed
+		return id, errTakenOver // another process may own the destination: its messages may have been trimmed
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		r.last = 0 // all were trimmed, and no other process can have stored any
+		r.last = 0 // all messages were trimmed, and no other process can have stored any
 		return id, nil
 	case err != nil:
 		return id, err
@@ -267,9 +268,9 @@ func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
 	return id, err
 }
 
-// fence stores a message without outcomes. From then on outcomes of previous owners are
-// refused. It is called before run, and retries until ctx ends. The message must follow the
-// last one, so that a late fence cannot end a later ownership.
+// fence stores a message without outcomes. From then on, outcomes of previous owners are rejected.
+// fence is called before run, and retries until ctx is done. The message must follow the last
+// message, so that a late fence cannot end a later ownership.
 func (r *results) fence(ctx context.Context) error {
 	id := record.WriteID{Writer: r.store.Writer, Number: r.number.Add(1)}
 	m := nats.NewMsg(r.subject)
@@ -280,7 +281,7 @@ func (r *results) fence(ctx context.Context) error {
 		if err == nil && stored == id {
 			return nil
 		}
-		if err == nil || errors.Is(err, errTakenOver) { // by the previous owner
+		if err == nil || errors.Is(err, errTakenOver) { // the previous owner has taken over
 			err = r.publish(ctx, m, id)
 		}
 		if err == nil || pause.For(ctx, fencePause) != nil {
@@ -289,7 +290,7 @@ func (r *results) fence(ctx context.Context) error {
 	}
 }
 
-// end refuses queued and future outcomes.
+// end rejects queued and future outcomes.
 func (r *results) end(err error) {
 	r.mu.Lock() // writers blocked on a full queue return, because ctx has ended
 	r.ended = true

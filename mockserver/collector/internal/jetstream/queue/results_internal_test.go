@@ -28,11 +28,11 @@ func TestGatherOutcomes(t *testing.T) {
 	}
 	one, many := &record.Outcome{Delivered: 1}, &record.Outcome{Delivered: resultsCalls - 1}
 	for name, test := range map[string]struct {
-		due      time.Duration // from now
-		atOnce   bool          // the first must not wait
-		arrivals []arrival     // after the first
-		end      time.Duration // when the journal is closed; 0: never
-		want     int           // outcomes in the group
+		due      time.Duration // delay from now
+		atOnce   bool          // whether the first outcome must not wait
+		arrivals []arrival     // outcomes that arrive after the first one
+		end      time.Duration // when the journal is closed; 0 for never
+		want     int           // number of outcomes in the group
 		wantNext bool
 		wantTook time.Duration
 	}{
@@ -74,8 +74,8 @@ func TestGatherOutcomes(t *testing.T) {
 	}
 }
 
-// Callers of write wait for a state even after the journal has been closed; otherwise Close
-// would block forever.
+// TestWriteAfterCloseFails checks that callers of write receive a state even after the journal has
+// been closed. Otherwise, Close would block forever.
 func TestWriteAfterCloseFails(t *testing.T) {
 	s := store.New("test", false, slog.New(slog.DiscardHandler))
 	r := newResults(s, nil, new(atomic.Uint64), "o")

@@ -41,7 +41,7 @@ func (set *Set) Open(ctx context.Context, destination string) (journal.Reader, e
 	return q.newReader(), nil
 }
 
-// queue returns the queue of a destination, and creates it if the destination has been
+// queue returns the queue of a destination. It creates the queue if the destination has been
 // attached again since.
 func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	var attached uint64
@@ -74,8 +74,8 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	return q, nil
 }
 
-// Leave closes the queue of a destination that message before of CALLS has detached. It
-// keeps the queue if the destination was attached after that message.
+// Leave closes the queue of a destination that was detached by message before of CALLS. It keeps
+// the queue if the destination was attached again after that message.
 func (set *Set) Leave(destination string, before uint64) {
 	set.mu.Lock()
 	q := set.queues[destination]
@@ -90,15 +90,15 @@ func (set *Set) Leave(destination string, before uint64) {
 	}
 }
 
-// Record stores an outcome, and reports whether it counts: another process may already
-// have ended the attempt.
+// Record stores an outcome, and reports whether the outcome counts. It does not count if another
+// process has already ended the attempt.
 func (set *Set) Record(o *record.Outcome) (counted bool, err error) {
 	state := <-set.results.write(o, false)
 	return state.counted, state.err
 }
 
-// Attached returns the destinations with a queue in this process, and the message of CALLS
-// that attached each.
+// Attached returns the destinations with a queue in this process. The values are the messages of
+// CALLS that attached the destinations.
 func (set *Set) Attached() map[string]uint64 {
 	all := map[string]uint64{}
 	for _, q := range set.all() {
@@ -130,8 +130,8 @@ func (set *Set) all() []*Queue {
 	return slices.Collect(maps.Values(set.queues))
 }
 
-// Wake wakes the goroutines that wait in Next. Call it when the store can be written to
-// again: Next leases nothing before.
+// Wake wakes the goroutines that wait in Next. Call it when the store becomes writable again,
+// because Next leases nothing before.
 func (set *Set) Wake() {
 	for _, q := range set.all() {
 		q.mu.Lock()
@@ -167,8 +167,8 @@ func (set *Set) Leased(destination string) (refs []record.Ref) {
 	return refs
 }
 
-// Oldest returns the time when the oldest call in this process was accepted. It returns
-// the zero time if other processes share the journal: they may have an older one.
+// Oldest returns the time when the oldest call in this process was accepted. It returns the zero
+// time if other processes share the journal, because they may have an older call.
 func (set *Set) Oldest(destination string) (oldest time.Time) {
 	q := set.get(destination)
 	if q == nil || set.Shared {
@@ -178,7 +178,7 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 	defer q.mu.Unlock()
 	for seq, p := range q.messages {
 		if seq > q.received {
-			continue // it has overtaken others
+			continue // the message was read ahead of its turn
 		}
 		if oldest.IsZero() || p.at.Before(oldest) {
 			oldest = p.at
@@ -187,8 +187,8 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 	return oldest
 }
 
-// Renew renews the server's leases on the messages in this process, and returns messages
-// that no reader has asked for recently.
+// Renew renews the server's leases on the messages in this process. It returns messages to the
+// server that no reader has requested recently.
 func (set *Set) Renew(now time.Time) {
 	for _, q := range set.all() {
 		q.mu.Lock()

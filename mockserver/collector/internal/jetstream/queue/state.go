@@ -17,24 +17,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Set contains the queues of a journal by destination. Its methods are safe for
-// concurrent use.
+// A Set contains the queues of a journal, keyed by destination. Its methods are safe for concurrent
+// use.
 type Set struct {
 	*store.Store
 	settler  Settler
 	account  *ledger.Ledger
 	results  *results
-	written  atomic.Uint64 // counts messages of outcomes, to name them
+	written  atomic.Uint64 // number of messages with outcomes, used to name them
 	claims   claims
-	unstored pause.InFlight // failed calls, by destination, that are not stored in FAILED yet
+	unstored pause.InFlight // failed calls that are not stored in FAILED yet, keyed by destination
 
 	mu     sync.Mutex // guards the fields below
 	queues map[string]*Queue
 	closed bool
 }
 
-// storing notes that failed calls of a destination are about to be stored. The caller
-// calls stored when FAILED contains them.
+// storing records that failed calls of a destination will be stored. The caller calls stored when
+// FAILED contains them.
 func (set *Set) storing(destination string, failed []tracking.Call) (stored func()) {
 	if len(failed) == 0 {
 		return func() {}
@@ -42,8 +42,7 @@ func (set *Set) storing(destination string, failed []tracking.Call) (stored func
 	return set.unstored.Begin(destination)
 }
 
-// A Settler performs the actions that follow from stored outcomes. Every action can be
-// repeated without harm.
+// A Settler performs the actions that follow from stored outcomes. Each action is idempotent.
 type Settler interface {
 	// Settle schedules the next attempt and stores failed calls in FAILED.
 	Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error
@@ -57,8 +56,8 @@ type Settler interface {
 	Unpark(ctx context.Context, destination string) error
 }
 
-// A Queue contains the entries of one destination in this process. It requests only as
-// many messages as goroutines wait for; the rest of a backlog stays on the server.
+// A Queue contains the entries of one destination in this process. It requests one message for each
+// waiting goroutine. The rest of a backlog stays on the server.
 type Queue struct {
 	set *Set
 	attachment
@@ -70,17 +69,17 @@ type Queue struct {
 
 	mu          sync.Mutex                   // guards the fields below
 	reader      *reader                      // the open reader, or nil
-	wants       map[*journal.Want]struct{}   // of the goroutines that wait in Next
+	wants       map[*journal.Want]struct{}   // the requests of the goroutines that wait in Next
 	items       map[record.Ref]*item         // all items except parked ones
 	ready       *journal.WaitingQueue[*item] // items that are not leased; retries and postponed items have a time
 	parked      map[record.Ref]*item         // items that wait for Resume
 	messages    map[uint64]*pendingMessage   // messages of CALLS with first attempts that have not ended
-	received    uint64                       // every message of CALLS for this destination up to here has been received
-	newest      uint64                       // the newest message of CALLS received
+	received    uint64                       // sequence number; all messages of CALLS for this destination up to it have been received
+	newest      uint64                       // sequence number of the newest received message of CALLS
 	inOrder     bool                         // the reader wants entries in the order of their positions
 	unparked    bool                         // the reader wants entries in any order, and Unpark was called
 	ownership   *ownership                   // nil if this process does not own the destination, or no other process shares it
-	phase       context.Context              // ends when the ownership changes
+	phase       context.Context              // done when the ownership changes
 	endPhase    context.CancelFunc
 	ahead       overtaking
 	redelivered redeliveries
@@ -90,38 +89,38 @@ type Queue struct {
 // destination in order.
 type ownership struct {
 	queue     *Queue
-	name      string          // suffix of its consumer's name
-	ctx       context.Context // ends with the ownership
+	name      string          // suffix of the consumer's name
+	ctx       context.Context // done when the ownership ends
 	cancel    context.CancelCauseFunc
-	expires   atomic.Pointer[time.Time] // the end, unless the claim is renewed
+	expires   atomic.Pointer[time.Time] // end of the ownership, unless the claim is renewed
 	expiry    *time.Timer               // cancels ctx at expires
-	claimSeq  uint64                    // the claim's message of STATE; used by one goroutine at a time
+	claimSeq  uint64                    // sequence number of the claim in STATE; used by one goroutine at a time
 	previous  time.Time                 // when the previous owner last renewed its claim
 	renewDone chan struct{}             // closed when renew returns
-	results   *results                  // writes the outcomes of its entries
+	results   *results                  // writes the outcomes of the owner's entries
 }
 
-// An attachment identifies a destination and when it was attached.
+// An attachment identifies a destination and the time at which it was attached.
 type attachment struct {
 	name     string
-	attached uint64    // the message of CALLS that attached it
-	since    time.Time // when it was attached
+	attached uint64    // sequence number of the message of CALLS that attached the destination
+	since    time.Time // when the destination was attached
 }
 
 // redeliveries are messages of CALLS that were redelivered after all of their first
 // attempts had ended.
 type redeliveries struct {
-	messages map[uint64][]jetstream.Msg // to be acknowledged after settling, by sequence number
+	messages map[uint64][]jetstream.Msg // messages to acknowledge after settling, by sequence number
 	settling bool                       // settleRedelivered is running
 }
 
 // A pendingMessage is a message of CALLS with first attempts that have not ended.
 type pendingMessage struct {
-	msg    jetstream.Msg // to be acknowledged; nil if the message has overtaken others
+	msg    jetstream.Msg // to be acknowledged; nil if the message was read ahead of its turn
 	calls  int
 	at     time.Time
 	source string
-	left   int // parts that have not ended
+	left   int // number of parts that have not ended
 
 	decode  sync.Once // guards the fields below
 	payload []byte
@@ -140,12 +139,12 @@ type pendingMessage struct {
 //	ended    items, until its outcome   (none) when its message is acknowledged
 //	         is settled
 type item struct {
-	record.Retry                 // for a first attempt only Ref and Attempt, and Due if it was postponed
-	message      *pendingMessage // of a first attempt
-	msg          jetstream.Msg   // of a retry; to be acknowledged
-	since        time.Time       // when it was received or returned
+	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
+	message      *pendingMessage // the message of a first attempt
+	msg          jetstream.Msg   // the message of a retry, to be acknowledged
+	since        time.Time       // when the item was received or returned
 	leased       bool
-	misses       int // how often its calls were not found
+	misses       int // number of times that the item's calls were not found
 }
 
 // source returns the source of a first attempt, or "" for a retry.
@@ -159,28 +158,28 @@ func (it *item) source() string {
 // isReplay reports whether the item is a replay that has not been attempted.
 func (it *item) isReplay() bool { return it.message == nil && it.Attempt == 1 }
 
-// A puller requests as many messages from a consumer as are wanted, and handles them in
+// A puller requests the wanted number of messages from a consumer, and handles the messages in
 // order.
 type puller struct {
 	queue  *Queue
 	kind   string // the kind of stream
 	wanted func() int
 	handle func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
-	wake   chan struct{} // holds a token when more may be wanted; never closed
+	wake   chan struct{} // holds a token when more messages may be wanted; never closed
 
-	// Used only by run.
+	// The fields below are used only by run.
 
-	alone    bool   // this process alone uses the consumer
-	received uint64 // messages received in this session
+	alone    bool   // whether this process alone uses the consumer
+	received uint64 // number of messages received in this session
 }
 
 // overtaking is the state of the search for messages of other sources behind a backlog.
 type overtaking struct {
-	behind   uint64 // messages that the server had behind the newest received one
+	behind   uint64 // number of messages on the server behind the newest received message
 	checking bool
 	checked  time.Time
-	source   string            // the source checked last
-	passed   map[string]uint64 // the last message that has overtaken others, by source
+	source   string            // the source that was checked last
+	passed   map[string]uint64 // the last message read ahead of its turn, keyed by source
 }
 
 // A reader implements journal.Reader.
