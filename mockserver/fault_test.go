@@ -85,7 +85,11 @@ func TestCollectorFaults(t *testing.T) {
 		}
 
 		ctx, giveUp := context.WithCancel(t.Context())
-		srv.Fail(mockserver.Fault{Hang: true, Match: func(*http.Request) bool { giveUp(); return true }})
+		var matched atomic.Bool
+		srv.Fail(mockserver.Fault{Hang: true, Match: func(*http.Request) bool {
+			giveUp()
+			return !matched.Swap(true) // the next request may arrive before this fault is removed
+		}})
 		_, _, err := try(ctx, client, srv.URL, "m")
 		assert.ErrorIs(t, err, context.Canceled, "the sender gives up")
 		came := make(chan struct{})
