@@ -55,6 +55,7 @@ var scenarios = []scenario{
 	{name: "cluster-power-cut", full: true, what: "cluster, `sync_interval: always`: power cut of one server, then of all", attack: clusterPowerCuts},
 	{name: "cluster-bit-flip", full: true, what: "cluster, `sync_interval: always`: one bit changed on one server, the others paused in turn, power cut of all", attack: minorityDamaged(false)},
 	{name: "cluster-truncated", full: true, what: "cluster, `sync_interval: always`: file truncated on one server, the others paused in turn, power cut of all", attack: minorityDamaged(true)},
+	{name: "cluster-replicas", full: true, what: "cluster: one server without JetStream, then another hangs or has a changed bit in its metadata; both are reported", attack: replicasReported},
 	{name: "cluster-node-cut-off", full: true, what: "cluster: a server cut off for 2 to 6 s, in one or both directions", attack: nodeCutOff},
 	{name: "cluster-collector-cut-off", full: true, what: "cluster: a collector cut off from the servers", attack: collectorCutOff},
 	{name: "cluster-ordered-outage", full: true, what: "cluster, `order: user`: receiver down, delivering collector cut off or killed, then 15 % of requests fail", attack: clusterOrderedOutage},

@@ -207,23 +207,42 @@ func (n *NATS) monitorClient() (*http.Client, error) {
 	return client, nil
 }
 
+// readVarz reads the report of the server with the given monitoring address. After JetStream has
+// stopped, varz still contains its configuration. readVarz then removes the configuration.
 func readVarz(ctx context.Context, client *http.Client, address string) (v varz, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/varz", nil)
+	address = strings.TrimSuffix(address, "/")
+	answer, err := get(ctx, client, address+"/varz")
 	if err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: %w", err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: %w", err)
+		return v, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", request.URL.Redacted(), answer.Status)
+		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", answer.Request.URL.Redacted(), answer.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxVarz)).Decode(&v); err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", request.URL.Redacted(), err)
+		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", answer.Request.URL.Redacted(), err)
+	}
+	health, err := get(ctx, client, address+"/healthz?js-enabled-only=true")
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = health.Body.Close() }()
+	if health.StatusCode == http.StatusServiceUnavailable {
+		v.JetStream.Config = nil
 	}
 	return v, nil
+}
+
+func get(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("journal: nats.monitor: %w", err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("journal: nats.monitor: %w", err)
+	}
+	return answer, nil
 }
 
 // ping queries all servers with one request. It returns no reports if the request is not permitted.
