@@ -281,6 +281,33 @@ func TestAdminPagesThroughCalls(t *testing.T) {
 	assert.Equal(t, "u5", call["body"].(object)["userId"])
 }
 
+// TestCallsBeforeTheirFirstAttemptArePending pauses the destinations, so that no call is attempted.
+func TestCallsBeforeTheirFirstAttemptArePending(t *testing.T) {
+	other := hook("other", "http://127.0.0.1:1")
+	other.Sources = []string{"ios"}
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}, {Name: "ios", WriteKey: "ios"}},
+		Destinations: []tracking.Destination{hook("crm", "http://127.0.0.1:1"), hook("ads", "http://127.0.0.1:1"), other},
+	})
+	for _, d := range []string{"crm", "ads", "other"} {
+		require.NoError(t, srv.Pause(t.Context(), d))
+	}
+	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
+	for _, query := range []string{"", "state=pending", "destination=crm", "destination=ads&state=pending"} {
+		_, page := askAdmin(t, srv, "GET", "/calls?"+query, "")
+		require.Len(t, page["calls"], 1, query)
+		call := page["calls"].([]any)[0].(object)
+		assert.Equal(t, []any{
+			object{"destination": "ads", "state": "pending", "at": call["receivedAt"], "attempt": 0.0},
+			object{"destination": "crm", "state": "pending", "at": call["receivedAt"], "attempt": 0.0},
+		}, call["destinations"], query)
+	}
+	for _, query := range []string{"state=delivered", "destination=other", "destination=other&state=pending"} {
+		_, page := askAdmin(t, srv, "GET", "/calls?"+query, "")
+		assert.Empty(t, page["calls"], query)
+	}
+}
+
 func TestAdminReplays(t *testing.T) {
 	var refuse atomic.Bool
 	refuse.Store(true)

@@ -104,18 +104,36 @@ type callState struct {
 	RetryAt     time.Time      `json:"retryAt,omitzero"`
 }
 
-func viewCall(r *tracking.Record) callView {
+func viewCall(r *tracking.Record, destinations []engine.AttachedDestination) callView {
 	v := callView{
 		Seq: r.Seq, Ref: history.RefOfCall(r.Call.Source, r.Call.ID), Call: r.Call, Repeats: r.Repeats, RetryCount: r.RetryCount, Attempts: len(r.Attempts),
 		Destinations: []callState{}, Synthetic: history.IsSynthetic(&r.Call),
 	}
-	for _, e := range slices.Backward(r.Ends) {
-		if !slices.ContainsFunc(v.Destinations, func(s callState) bool { return s.Destination == e.Destination }) {
-			v.Destinations = append(v.Destinations, callState{e.Destination, e.State, e.Reason, e.At, e.Attempt, e.RetryAt})
+	for _, e := range latest(r, destinations) {
+		v.Destinations = append(v.Destinations, callState{e.Destination, e.State, e.Reason, e.At, e.Attempt, e.RetryAt})
+	}
+	return v
+}
+
+// latest returns the latest outcome of a call at each destination, sorted by name. A destination
+// without an outcome is pending since the call was received, unless its outcome may have expired.
+func latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
+	var all []tracking.Ended
+	add := func(e tracking.Ended) {
+		if !slices.ContainsFunc(all, func(other tracking.Ended) bool { return other.Destination == e.Destination }) {
+			all = append(all, e)
 		}
 	}
-	slices.SortFunc(v.Destinations, func(a, b callState) int { return strings.Compare(a.Destination, b.Destination) })
-	return v
+	for _, e := range slices.Backward(r.Ends) {
+		add(e)
+	}
+	for _, d := range destinations {
+		if !r.Partial && d.Gets(&r.Call) {
+			add(tracking.Ended{Destination: d.Name, At: r.Call.ReceivedAt, Outcome: tracking.Outcome{State: tracking.StatePending}})
+		}
+	}
+	slices.SortFunc(all, func(a, b tracking.Ended) int { return strings.Compare(a.Destination, b.Destination) })
+	return all
 }
 
 func (a *admin) listCalls(r *http.Request) (any, error) {
@@ -133,8 +151,11 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
+	destinations := a.c.Attached()
 	page, more := a.c.History().Page(before, limit, func(r *tracking.Record) bool {
-		return filter.Matches(&r.Call) && (all || history.IsSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || isInState(r, destination, state, wanted))
+		return filter.Matches(&r.Call) && (all || history.IsSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || slices.ContainsFunc(latest(r, destinations), func(e tracking.Ended) bool {
+			return (destination == "" || e.Destination == destination) && (state == "" || e.State == wanted)
+		}))
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
@@ -142,7 +163,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		Forgotten int64      `json:"forgotten"`
 	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
-		view := viewCall(&page[i])
+		view := viewCall(&page[i], destinations)
 		if bodies {
 			view.Body = page[i].Call.Body
 		}
@@ -152,18 +173,6 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		answer.Next = page[len(page)-1].Seq
 	}
 	return answer, nil
-}
-
-// isInState reports whether the call has the wanted state at the destination. If destination
-// or state is empty, any destination or state matches.
-func isInState(r *tracking.Record, destination, state string, wanted tracking.State) bool {
-	return slices.ContainsFunc(r.Ends, func(e tracking.Ended) bool {
-		if destination != "" && e.Destination != destination {
-			return false
-		}
-		now, _ := r.State(e.Destination)
-		return state == "" || now.State == wanted
-	})
 }
 
 func (a *admin) record(r *http.Request) (tracking.Record, error) {
@@ -180,7 +189,7 @@ func (a *admin) getCall(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := viewCall(&record)
+	view := viewCall(&record, a.c.Attached())
 	view.Body = record.Call.Body
 	return view, nil
 }
@@ -263,7 +272,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 		if more = len(views) == limit; more {
 			return false
 		}
-		view := failedView{viewCall(&tracking.Record{Call: f.Call}), f.Reason, f.FailedAt}
+		view := failedView{viewCall(&tracking.Record{Call: f.Call}, nil), f.Reason, f.FailedAt}
 		view.Attempts = f.Attempts
 		views = append(views, view)
 		return true

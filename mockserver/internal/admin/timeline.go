@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -53,19 +54,20 @@ func (a *admin) getTimeline(r *http.Request) (any, error) {
 		IDs: t.IDs, MoreIDs: t.MoreIDs, Calls: []timelineEntry{}, Offset: t.From, Total: t.Total, Older: t.Older,
 		Traits: t.Traits, PartialTraits: t.PartialTraits, Forgotten: t.Expired,
 	}
+	destinations := a.c.Attached()
 	for i := range t.Entries {
-		view.Calls = append(view.Calls, viewEntry(&t.Entries[i]))
+		view.Calls = append(view.Calls, viewEntry(&t.Entries[i], destinations))
 	}
 	return view, nil
 }
 
-func viewEntry(e *timeline.Entry) timelineEntry {
+func viewEntry(e *timeline.Entry, destinations []engine.AttachedDestination) timelineEntry {
 	v := timelineEntry{At: e.At}
 	if e.Rejection != nil {
 		v.Rejection = e.Rejection
 		return v
 	}
-	call := viewCall(e.Record)
+	call := viewCall(e.Record, destinations)
 	call.Body = e.Record.Call.Body
 	v.Call = &call
 	if e.Traits != nil {

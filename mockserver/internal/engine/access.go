@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -85,6 +86,24 @@ func (c *Collector) Attached() []AttachedDestination {
 		}
 	}
 	return attached
+}
+
+// UnknownDestination returns a problem and a hint if no destination has this name, and no retained
+// call has an outcome at a destination with this name. An empty name is not a problem.
+func (c *Collector) UnknownDestination(name string) (problem, hint string) {
+	var names []string
+	for _, d := range c.Settings().Destinations {
+		names = append(names, d.Name)
+	}
+	h := c.History()
+	if name == "" || slices.Contains(names, name) || h.HasDestination(name) {
+		return "", ""
+	}
+	hint = "there are no destinations"
+	if len(names) > 0 {
+		hint = "the destinations are " + text.CutBytes(1000, strings.Join(names, ", "))
+	}
+	return "no destination is named " + text.Quote(100, name), hint
 }
 
 // Gets reports whether the journal stores the call for the destination.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -16,7 +17,7 @@ type CallFilter struct {
 	IDs     []string // the messageId is one of these
 	Sources []string // the source is one of these
 	Types   []string // the type is one of these
-	Event   string   // event of a track call, or name of a page or screen
+	Event   string   // event of a track call, or name of a page or screen; a trailing * matches any suffix
 	UserID  string   // userId or anonymousId
 	Text    string   // substring of the encoded body, ignoring ASCII case
 	Since   time.Time
@@ -36,7 +37,7 @@ func (f *CallFilter) Matches(c *tracking.Call) bool {
 		len(f.IDs) > 0 && !slices.Contains(f.IDs, c.ID),
 		len(f.Sources) > 0 && !slices.Contains(f.Sources, c.Source),
 		len(f.Types) > 0 && !slices.Contains(f.Types, c.Type),
-		f.Event != "" && f.Event != c.Event && f.Event != c.Name,
+		f.Event != "" && !routing.MatchesEvent(f.Event, c.Event) && !routing.MatchesEvent(f.Event, c.Name),
 		f.UserID != "" && f.UserID != c.UserID && f.UserID != c.AnonymousID,
 		!f.Since.IsZero() && c.ReceivedAt.Before(f.Since),
 		!f.Until.IsZero() && !c.ReceivedAt.Before(f.Until):

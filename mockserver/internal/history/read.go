@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -128,6 +129,17 @@ func (h *History) Page(before int64, limit int, match func(*tracking.Record) boo
 		page = append(page, r)
 	}
 	return page, false
+}
+
+// HasDestination reports whether a call has an outcome at the destination with this name.
+func (h *History) HasDestination(name string) (found bool) {
+	h.Scan(math.MaxInt64, func(i *Item) bool {
+		if i.Record != nil {
+			_, found = i.Record.Last(name)
+		}
+		return !found
+	})
+	return found
 }
 
 // Records returns the matching records, oldest first. A nil match accepts all records.

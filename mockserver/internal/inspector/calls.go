@@ -24,6 +24,7 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // an invalid number selects the live page
 	filter := rows.ReadFilter(q)
+	filter.CheckDestinations(in.c.UnknownDestination)
 	status := http.StatusOK
 	if filter.Problem != nil {
 		if page.IsFragment(r) { // the user is still typing

@@ -64,7 +64,7 @@ func deniedByType(f *tracking.Filter, typ string) (reason string) {
 
 // deniedByEvent returns the reason why an event filter excludes a call, or "".
 func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
-	names := func(pattern string) bool { return matchesEvent(pattern, c.Event) }
+	names := func(pattern string) bool { return MatchesEvent(pattern, c.Event) }
 	switch {
 	case c.Type != "track":
 		return ""
@@ -76,9 +76,9 @@ func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
 	return ""
 }
 
-// matchesEvent reports whether a pattern matches an event name. A pattern that ends in * matches a
+// MatchesEvent reports whether a pattern matches an event name. A pattern that ends in * matches a
 // prefix.
-func matchesEvent(pattern, event string) bool {
+func MatchesEvent(pattern, event string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(event, prefix)
 	}

@@ -93,13 +93,13 @@ func FuzzEventPatterns(f *testing.F) {
 	f.Add("*", "")
 	f.Add("A", "A*")
 	f.Fuzz(func(t *testing.T, pattern, event string) {
-		matches := matchesEvent(pattern, event)
+		matches := MatchesEvent(pattern, event)
 		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 			assert.Equal(t, len(event) >= len(prefix) && event[:len(prefix)] == prefix, matches)
 		} else {
 			assert.Equal(t, pattern == event, matches)
 		}
-		assert.True(t, matchesEvent(event+"*", event))
-		assert.True(t, matchesEvent("*", event))
+		assert.True(t, MatchesEvent(event+"*", event))
+		assert.True(t, MatchesEvent("*", event))
 	})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// MatchesText reports whether one of the values matches the term. It ignores Not.
+// MatchesText reports whether one of the values matches the term. A trailing * matches any suffix.
+// It ignores Not.
 func (t Term) MatchesText(values ...string) bool {
 	switch t.Op {
 	case OpExists:
@@ -18,6 +19,9 @@ func (t Term) MatchesText(values ...string) bool {
 		return slices.Contains(values, t.Value)
 	default:
 		lower := strings.ToLower(t.Value)
+		if prefix, ok := strings.CutSuffix(lower, "*"); ok {
+			return slices.ContainsFunc(values, func(value string) bool { return strings.HasPrefix(strings.ToLower(value), prefix) })
+		}
 		return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(strings.ToLower(value), lower) })
 	}
 }

@@ -24,7 +24,7 @@ type Op string
 
 // Comparison operators. The last four apply only to numbers.
 const (
-	OpLike    Op = ""  // contains the value, ignoring case; fields of the body, states and names must equal it
+	OpLike    Op = ""  // contains the value, or begins with it if it ends in *, ignoring case; fields of the body, states and names must equal it
 	OpEqual   Op = "=" // equals the value
 	OpExists  Op = "*" // has any value
 	OpMore    Op = ">"
@@ -54,7 +54,7 @@ const (
 
 // Fields contains the searchable fields, in the order in which they are suggested.
 var Fields = []Field{
-	{Name: "event", About: "part of an event, page or screen name", Example: `event:"Signed Up"`},
+	{Name: "event", About: "part of an event, page or screen name; Order* matches the beginning", Example: `event:"Signed Up"`},
 	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
 	{Name: "status", About: "delivery status, or the status of the last response", Example: "status:failed", kind: statusField,
 		Values: []string{"delivered", "pending", "failed", "filtered", "unknown", "none", "rejected", "repeated"}},

@@ -164,6 +164,7 @@ func TestMatchesText(t *testing.T) {
 		want   bool
 	}{
 		{"event:PRIC", []string{"", "Pricing"}, true}, {"event:=PRIC", []string{"Pricing"}, false}, {"event:=Pricing", []string{"Pricing"}, true},
+		{"event:pri*", []string{"", "Pricing"}, true}, {"event:ric*", []string{"Pricing"}, false}, {`event:"Order C*"`, []string{"Order Completed"}, true}, {"event:=Pri*", []string{"Pricing"}, false},
 		{"user:*", []string{"", ""}, false}, {"user:*", []string{"", "a"}, true}, {"user:ada", nil, false},
 	} {
 		q, err := Parse(test.term)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -237,6 +238,7 @@ func (c *client) base() (string, error) {
 	if base == "" {
 		return "http://" + config.DefaultListen, nil
 	}
+	base = withScheme(base)
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.TrimSpace(base) != base {
 		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
@@ -245,6 +247,19 @@ func (c *client) base() (string, error) {
 		return "", usagef("invalid %s %s: use a URL such as http://%s", from, text.Quote(text.MaxRepeated, base), config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
+}
+
+// withScheme adds http:// to an address of this machine, such as localhost:3000, if it has no scheme.
+func withScheme(address string) string {
+	u, err := url.Parse("http://" + address)
+	if err != nil || strings.Contains(address, "://") {
+		return address
+	}
+	ip, _ := netip.ParseAddr(u.Hostname())
+	if u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return address
+	}
+	return u.String()
 }
 
 // setting returns the value of a flag, or of an environment variable if the flag is empty, and
@@ -448,25 +463,30 @@ func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) (
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.names(cmd, "destinations")
+	return c.complete(cmd, "destinations")
 }
 
 // sourceNames completes names of sources.
 func (c *client) sourceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.names(cmd, "sources")
+	return c.complete(cmd, "sources")
 }
 
-// names returns the names of all sources or all destinations.
-func (c *client) names(cmd *cobra.Command, kind string) ([]string, cobra.ShellCompDirective) {
-	list, err := get[map[string][]struct{ Name string }](cmd.Context(), c, "/"+kind)
+// complete completes names of sources or destinations.
+func (c *client) complete(cmd *cobra.Command, kind string) ([]string, cobra.ShellCompDirective) {
+	names, err := c.names(cmd.Context(), kind)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	var names []string
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// names returns the names of all sources or all destinations.
+func (c *client) names(ctx context.Context, kind string) (names []string, err error) {
+	list, err := get[map[string][]struct{ Name string }](ctx, c, "/"+kind)
 	for _, one := range list.read[kind] {
 		names = append(names, one.Name)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, err
 }
 
 // A call is the JSON format of a call in the admin API.

@@ -40,7 +40,7 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
 	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", callTypes)}, "type", "only calls of this `type`: "+strings.Join(callTypes, ", ")+" (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
-	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name")
+	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body contains this text")
 	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
@@ -87,9 +87,8 @@ func newCalls() *cobra.Command {
 		Long: `List the most recent calls with their delivery status, newest first. With a messageId,
 show that call: its content, and each delivery attempt.
 
-Pending in this list means waiting for a retry; collector status also counts calls that
-wait for their first attempt. --state rejected lists rejected calls and refused
-requests with their problems.
+Pending calls wait for their first attempt or for a retry. --state rejected lists
+rejected calls and refused requests with their problems.
 
 For scripts, --output json, jsonl and yaml include the body of each call. collector plan
 check reads the jsonl output.
@@ -107,7 +106,7 @@ reconnect.`,
 	}
 	q := c.filterFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of calls to list, at most 500")
-	c.destinationFlag(cmd, q, "only calls with a result at this destination")
+	c.destinationFlag(cmd, q, "only calls of this destination")
 	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
 	list := limited(func(ctx context.Context, out io.Writer, args []string) error {
@@ -136,13 +135,35 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	return show(ctx, c, out, query{path: "/calls?" + q.Encode(), list: "calls"}, func(page callPage) error {
+	found, err := get[callPage](ctx, c, "/calls?"+q.Encode())
+	if err != nil {
+		return err
+	}
+	if len(found.read.Calls) == 0 {
+		if err := c.checkDestination(ctx, q.Get("destination")); err != nil {
+			return err
+		}
+	}
+	return printAnswer(c, out, found, "calls", func(page callPage) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
 			}
 		})
 	})
+}
+
+// checkDestination returns an error if no destination has this name. name may be empty.
+func (c *client) checkDestination(ctx context.Context, name string) error {
+	names, err := c.names(ctx, "destinations")
+	if err != nil || name == "" || slices.Contains(names, name) {
+		return err
+	}
+	hint := "there are no destinations"
+	if len(names) > 0 {
+		hint = "the destinations are " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("no destination is named %q: %s", name, plain(hint))
 }
 
 // rejections contains rejected calls and refused requests.

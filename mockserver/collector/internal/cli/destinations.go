@@ -21,11 +21,12 @@ import (
 
 func newDestinations() *cobra.Command {
 	const short = "List, add, test and remove destinations"
-	return group(&cobra.Command{
+	return listGroup(&cobra.Command{
 		Use: "destinations", Aliases: []string{"destination"}, Short: short,
-		Long: short + `. Destinations in the
-configuration file can be listed and tested, but are changed in the file.`,
-		Example: "  collector destinations list\n  collector destinations test crm",
+		Long: short + `. Without a command, list
+them. Destinations in the configuration file can be listed and tested, but are changed
+in the file.`,
+		Example: "  collector destinations\n  collector destinations test crm",
 	}, newDestinationList(), newDestinationAdd(), newDestinationTest(), newDestinationRemove())
 }
 
@@ -111,7 +112,7 @@ admin API offer further settings.`,
 			}
 			a.Name = args[0]
 			for _, u := range args[1:] {
-				a.Webhooks = append(a.Webhooks, endpoint{u, values})
+				a.Webhooks = append(a.Webhooks, endpoint{withScheme(u), values})
 			}
 			return show(ctx, &c, out, query{method: http.MethodPost, path: "/destinations", body: a}, func(made destination) error {
 				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))

@@ -212,7 +212,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	add := func(name string, urls ...string) {
 		d := config.Destination{Name: name, SharedSecret: f.secret}
 		for _, url := range urls {
-			d.Webhooks = append(d.Webhooks, config.Webhook{URL: url, Headers: headers})
+			d.Webhooks = append(d.Webhooks, config.Webhook{URL: withScheme(url), Headers: headers})
 		}
 		c.Destinations = append(c.Destinations, d)
 	}
@@ -288,11 +288,11 @@ func (f *devFlags) welcome(out io.Writer, url, token string) {
 		line("Admin token", token)
 	}
 	for _, w := range f.webhooks {
-		line("Forwarding to", w)
+		line("Forwarding to", withScheme(w))
 	}
 	for _, forward := range f.forwards {
 		name, url, _ := strings.Cut(forward, "=") // checked by addDestinations
-		line("Forwarding to", url+"  ("+name+")")
+		line("Forwarding to", withScheme(url)+"  ("+name+")")
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 {
 		line("Forwarding to", "nothing yet (add --webhook URL, or a destination in the inspector)")

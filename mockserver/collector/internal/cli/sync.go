@@ -102,7 +102,7 @@ lifetime_value. In all other respects this works like collector audience sync.`,
 }
 
 func (k listKind) command() *cobra.Command {
-	return group(&cobra.Command{Use: string(k.kind), Short: k.short, Long: k.short + "."}, k.newSync(), k.newList(), k.newForget())
+	return listGroup(&cobra.Command{Use: string(k.kind), Short: k.short, Long: k.short + ". Without a command, list the " + k.plural + "."}, k.newList(), k.newSync(), k.newForget())
 }
 
 // syncFlags are the flags of the sync command.

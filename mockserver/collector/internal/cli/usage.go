@@ -64,6 +64,14 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// listGroup makes cmd a group of commands. Without arguments, the group runs list.
+func listGroup(cmd, list *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	group(cmd, append(commands, list)...)
+	cmd.RunE = list.RunE
+	cmd.Flags().AddFlagSet(list.Flags())
+	return cmd
+}
+
 // atMostOne accepts no argument or one argument.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
@@ -86,7 +94,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	var said usageError
+	var unknown *pflag.NotExistError
 	switch {
+	case errors.As(err, &unknown) && cmd.HasSubCommands():
+		return usagef("%w: %s", err, hintForFlag(cmd, unknown.GetSpecifiedName()))
 	case errors.As(err, &said):
 		return said
 	case errors.As(err, &missing):
@@ -96,6 +107,24 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("invalid --%s %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
 	}
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
+}
+
+// hintForFlag returns a hint for a flag that a command group does not have. It names the commands
+// of the group that have the flag.
+func hintForFlag(cmd *cobra.Command, flag string) string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.Flags().Lookup(flag) != nil {
+			names = append(names, sub.Name())
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "see " + cmd.CommandPath() + " --help"
+	case 1:
+		return "did you mean " + cmd.CommandPath() + " " + names[0] + "?"
+	}
+	return "name a command: " + cmd.CommandPath() + " " + strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // valueOf describes the values that a flag accepts.

@@ -76,6 +76,24 @@ func ReadFilter(q url.Values) Filter {
 // withoutOwn excludes synthetic calls.
 var withoutOwn = search.Term{Not: true, Field: "is", Value: "own"}
 
+// CheckDestinations sets Problem if check reports a problem with a destination name of the search.
+func (f *Filter) CheckDestinations(check func(name string) (problem, hint string)) {
+	for i, t := range f.Query {
+		if t.Field != "destination" || t.Op == search.OpExists {
+			continue
+		}
+		if problem, hint := check(t.Value); problem != "" {
+			written := f.Search()
+			at := utf8.RuneCountInString(f.Query[:i].String()) + 1
+			if i > 0 {
+				at++ // the space
+			}
+			*f = Filter{Problem: &search.Error{At: at, Problem: problem, Hint: hint}, Written: written}
+			return
+		}
+	}
+}
+
 // Search returns the filter as a search string.
 func (f Filter) Search() string {
 	if f.Problem != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
@@ -135,6 +136,27 @@ func TestConditionsAndRanges(t *testing.T) {
 	assert.Equal(t, 1, wrong.Problem.At)
 	assert.Equal(t, "/?q=user%3A", wrong.Link("/"))
 	assert.False(t, wrong.Empty())
+}
+
+func TestUnknownDestinationIsAProblem(t *testing.T) {
+	check := func(name string) (problem, hint string) {
+		if name == "crm" {
+			return "", ""
+		}
+		return "no destination is named " + name, "the destinations are crm"
+	}
+	for written, at := range map[string]int{
+		"destination:nope": 1, "user:ä destination:crm -destination:=nope x": 24, "destination:crm": 0, "destination:*": 0, "nope": 0,
+	} {
+		f := ReadFilter(url.Values{"q": {written}})
+		f.CheckDestinations(check)
+		assert.Equal(t, written, f.Search())
+		if at == 0 {
+			assert.Nil(t, f.Problem, written)
+			continue
+		}
+		assert.Equal(t, &search.Error{At: at, Problem: "no destination is named nope", Hint: "the destinations are crm"}, f.Problem, written)
+	}
 }
 
 func TestPreviewOfProperties(t *testing.T) {
