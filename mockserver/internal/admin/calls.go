@@ -120,8 +120,9 @@ func viewCall(r *tracking.Record, destinations []engine.AttachedDestination) cal
 func latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
 	var all []tracking.Ended
 	add := func(e tracking.Ended) {
-		if !slices.ContainsFunc(all, func(other tracking.Ended) bool { return other.Destination == e.Destination }) {
-			all = append(all, e)
+		at, found := slices.BinarySearchFunc(all, e.Destination, func(e tracking.Ended, name string) int { return strings.Compare(e.Destination, name) })
+		if !found {
+			all = slices.Insert(all, at, e)
 		}
 	}
 	for _, e := range slices.Backward(r.Ends) {
@@ -132,7 +133,6 @@ func latest(r *tracking.Record, destinations []engine.AttachedDestination) []tra
 			add(tracking.Ended{Destination: d.Name, At: r.Call.ReceivedAt, Outcome: tracking.Outcome{State: tracking.StatePending}})
 		}
 	}
-	slices.SortFunc(all, func(a, b tracking.Ended) int { return strings.Compare(a.Destination, b.Destination) })
 	return all
 }
 

@@ -59,8 +59,11 @@ func (h *History) Await(ctx context.Context, n int, match func(*tracking.Record)
 	}
 }
 
-func bySeq(records map[int64]tracking.Record) []tracking.Record {
-	return slices.SortedFunc(maps.Values(records), func(a, b tracking.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+func bySeq(records map[int64]tracking.Record) (sorted []tracking.Record) {
+	for _, seq := range slices.Sorted(maps.Keys(records)) {
+		sorted = append(sorted, records[seq])
+	}
+	return sorted
 }
 
 // View calls see with the feed. The lock is held during the call, so see must be fast. It may retain
