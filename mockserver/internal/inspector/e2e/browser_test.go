@@ -247,7 +247,9 @@ func poll[T any](b *tab, condition string) T {
 	b.t.Helper()
 	until := time.Now().Add(patience)
 	for {
-		value, err := chromedp.Run(b.ctx, chromedp.Poll[T](condition, chromedp.WithPollingTimeout(time.Until(until))))
+		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second) // a navigation can lose the response of the browser
+		value, err := chromedp.Run(ctx, chromedp.Poll[T](condition, chromedp.WithPollingTimeout(time.Until(until))))
+		cancel()
 		if err == nil {
 			return value
 		}
