@@ -319,7 +319,7 @@ func TestRateLimit(t *testing.T) {
 func TestRateLimitHoldsAllBatches(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
-	s.input["sequences"] = []object{{"events": []object{event("one")}}, {"delayMs": 1000, "events": []object{event("two"), event("three")}}}
+	s.input["sequences"] = []object{{"events": []object{event("one")}}, {"delayMs": 500, "events": []object{event("two"), event("three")}}}
 	s.fail(429, 1, http.Header{"Retry-After": {"2"}})
 	require.Equal(t, output{Success: true, SentBatches: 3}, s.run(t))
 	require.Len(t, s.at, 4)
