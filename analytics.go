@@ -47,7 +47,7 @@ type Client struct {
 	Client http.Client
 
 	writeKey string
-	config   Config   // the options that have no field in Client
+	config   Config   // the options without a field in Client
 	defaults defaults // the field middle is set only if Config.Context is set
 	version2 bool     // the client was created by New
 

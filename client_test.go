@@ -381,7 +381,7 @@ func TestFullBlocksUntilTheContextEnds(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 		require.EqualValues(t, 1, client.Stats().Rejected.QueueFull)
 
-		// Track has no context, so only Close makes it return.
+		// Track has no context. It returns when the client is closed.
 		blocked := make(chan error)
 		go func() { blocked <- client.Track(kilobyte("late")) }()
 		synctest.Wait()

@@ -597,7 +597,7 @@ func (b *bench) churn() error {
 	}
 }
 
-// sizeOf returns the total size of the files in a directory. Files may be removed meanwhile.
+// sizeOf returns the total size of the files in a directory. Files may disappear while it runs.
 func sizeOf(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		var info fs.FileInfo

@@ -18,7 +18,7 @@ import (
 // does not have it.
 const roleVariable = "BENCH_ROLE"
 
-// runRole does the work of this process's role. It reports false if the process has no role.
+// runRole runs this process in its role. ended is false if the process has no role.
 func runRole() (ended bool, err error) {
 	switch os.Getenv(roleVariable) {
 	case "driver":

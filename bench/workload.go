@@ -110,8 +110,8 @@ func compatTrack(large bool, i int) compat.Track {
 	}
 }
 
-// posthogCapture returns the same call for PostHog's library. The context and integrations are
-// properties, because the library has no fields for them.
+// posthogCapture returns the same call for PostHog's library. The library has
+// no fields for the context and the integrations, so they are properties.
 func posthogCapture(large bool, i int) posthog.Capture {
 	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
 	if large {

@@ -208,7 +208,7 @@ func (v *v3client) alias(m Alias) error {
 type call struct {
 	client  *v3client
 	fields  client.Message
-	context map[string]interface{} // from contextMaps; nil if the message has no context
+	context map[string]interface{} // taken from contextMaps; nil without a context
 	message Message                // nil if there is no callback
 }
 

@@ -45,7 +45,7 @@ func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.H
 // problems collects mistakes.
 type problems []Problem
 
-// maxProblems limits the problems, each of which has a copy of its path.
+// maxProblems limits the number of problems. Each problem contains a copy of its path.
 const maxProblems = 100
 
 func (ps *problems) add(path []any, wrong, hint string) {

@@ -50,7 +50,7 @@ func TestPop(t *testing.T) {
 		except  string
 		noTimed bool
 		want    string
-		next    time.Duration // time after begin at which the next value is due; 0 if there is none
+		next    time.Duration // due time of the next value, relative to begin; 0 if no value remains
 	}{
 		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
 		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},

@@ -64,6 +64,15 @@ func Plural[N int | int64](n N, one, many string) string {
 	return GroupDigits(n) + " " + many
 }
 
+// Alternatives joins words with commas and a final "or".
+func Alternatives(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // Span formats a duration, such as 40 seconds, 3 days or 2 months.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour

@@ -279,12 +279,7 @@ const (
 
 // readUpTo reads a file of at most limit bytes.
 func readUpTo(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	data, err := config.ReadFile(path, limit+1)
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("larger than %d bytes", limit)
 	}

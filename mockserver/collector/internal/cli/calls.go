@@ -20,6 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 var (
@@ -85,7 +86,7 @@ func newCalls() *cobra.Command {
 		Use:   "calls [MESSAGE-ID]",
 		Short: "List recent calls, show one, or follow them",
 		Long: `List the most recent calls with their delivery status, newest first. With a messageId,
-show that call: its content, and each delivery attempt.
+show that call: its status at each destination, its attempts and its content.
 
 Pending calls wait for their first attempt or for a retry. --state rejected lists
 rejected calls and refused requests with their problems.
@@ -139,8 +140,8 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if err != nil {
 		return err
 	}
-	if len(found.read.Calls) == 0 {
-		if err := c.checkDestination(ctx, q.Get("destination")); err != nil {
+	if name := q.Get("destination"); name != "" && len(found.read.Calls) == 0 {
+		if err := c.checkDestination(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -153,17 +154,17 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	})
 }
 
-// checkDestination returns an error if no destination has this name. name may be empty.
+// checkDestination returns an error if no destination has this name.
 func (c *client) checkDestination(ctx context.Context, name string) error {
 	names, err := c.names(ctx, "destinations")
-	if err != nil || name == "" || slices.Contains(names, name) {
+	if err != nil || slices.Contains(names, name) {
 		return err
 	}
 	hint := "there are no destinations"
 	if len(names) > 0 {
 		hint = "the destinations are " + strings.Join(names, ", ")
 	}
-	return fmt.Errorf("no destination is named %q: %s", name, plain(hint))
+	return fmt.Errorf("no destination is named %s: %s", text.Quote(text.MaxRepeated, name), plain(hint))
 }
 
 // rejections contains rejected calls and refused requests.

@@ -169,7 +169,7 @@ func (f followed) Destinations(ctx context.Context) ([]live.Destination, error) 
 	ctx, cancel := context.WithTimeout(ctx, followWait)
 	defer cancel()
 	list, err := get[struct{ Destinations []destination }](ctx, f.client, "/destinations")
-	var all []live.Destination
+	all := []live.Destination{}
 	for _, d := range list.read.Destinations {
 		all = append(all, live.Destination{
 			Name: d.Name, State: string(d.Status.State),

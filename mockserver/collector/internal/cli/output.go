@@ -101,7 +101,7 @@ func printLines(out io.Writer, data []byte, list string) error {
 }
 
 // table prints a table. columns contains the names of the columns, separated by commas. The width is
-// limited to the terminal. If there are no rows and none is not empty, table prints the message none.
+// limited to the terminal. Instead of a table without rows, table prints none, unless none is empty.
 func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
 	var t terminal.Table
 	if columns != "" {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A usageError is an error in the command line. Its exit code is 2.
@@ -124,7 +126,7 @@ func hintForFlag(cmd *cobra.Command, flag string) string {
 	case 1:
 		return "did you mean " + cmd.CommandPath() + " " + names[0] + "?"
 	}
-	return "name a command: " + cmd.CommandPath() + " " + strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	return "name a command: " + cmd.CommandPath() + " " + text.Alternatives(names)
 }
 
 // valueOf describes the values that a flag accepts.

@@ -205,7 +205,7 @@ func (c *Config) checkEgress(wrong report) {
 const ProxyEnvironment = "environment"
 
 func checkCertificates(path string) error {
-	pem, err := readFile(path, maxFile)
+	pem, err := ReadFile(path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
@@ -223,17 +223,8 @@ func (c *Config) checkLog(wrong report) {
 // oneOf reports a problem if the value is neither empty nor allowed.
 func (wrong report) oneOf(field, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
-		wrong(field, "is "+text.Quote(text.MaxRepeated, value), "use "+alternatives(allowed))
+		wrong(field, "is "+text.Quote(text.MaxRepeated, value), "use "+text.Alternatives(allowed))
 	}
-}
-
-// alternatives joins words with commas and a final "or".
-func alternatives(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {

@@ -65,7 +65,7 @@ func (e expander) lookUp(name string) (string, error) {
 }
 
 func readSecret(path string) (string, error) {
-	data, err := readFile(path, maxSecretFile+1)
+	data, err := ReadFile(path, maxSecretFile+1)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot be read: %w", err)
@@ -75,8 +75,8 @@ func readSecret(path string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// readFile reads at most limit bytes of a file.
-func readFile(path string, limit int64) ([]byte, error) {
+// ReadFile reads at most limit bytes of a file.
+func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	}
 	files := Files{}
 	files.add(path)
-	data, err := readFile(path, yamldoc.MaxBytes+1) // parse refuses the additional byte
+	data, err := ReadFile(path, yamldoc.MaxBytes+1) // parse refuses the additional byte
 	if err != nil {
 		return nil, files, err
 	}

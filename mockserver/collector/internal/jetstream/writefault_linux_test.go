@@ -24,9 +24,9 @@ import (
 
 // TestServerVersion fails when the server is updated. The code depends on two undocumented
 // properties of the server: its log messages after a failed write (embedded.go), and the format of
-// its blocks (check.go). Before you change the version here, run the tests of both files. Also
-// check the source of the server's file store: which failures does it log, does it still sync a
-// block before it starts another one, and is a message still the last record of its write?
+// its blocks (check.go). Before you change the version here, run the tests of both files. In the
+// source of the server's file store, check three properties: it logs failed writes, it syncs a block
+// before it starts another one, and a message is the last record of its write.
 func TestServerVersion(t *testing.T) {
 	const reviewed = "2.15.2"
 	if server.VERSION != reviewed {

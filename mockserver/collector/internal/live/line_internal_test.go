@@ -304,6 +304,8 @@ func TestKeysFitTheScreen(t *testing.T) {
 
 func TestTotals(t *testing.T) {
 	m := picture(t, 120, 10, 1)
+	assert.NotContains(t, m.draw(), "no destinations", "the destinations are not known yet")
+	m.Update(totalsMsg{})
 	assert.Contains(t, m.draw(), "no destinations")
 	source := m.config.Source.(*pages)
 	source.destinations = []Destination{

@@ -85,7 +85,10 @@ func (m *model) title() string {
 // totals returns the totals of all destinations, followed by the totals of each destination.
 // Destinations with failed calls come first, followed by destinations with pending calls.
 func (m *model) totals() string {
-	if len(m.destinations) == 0 {
+	switch {
+	case m.destinations == nil: // not known yet
+		return ""
+	case len(m.destinations) == 0:
 		return terminal.Faint.Paint("no destinations")
 	}
 	var all Destination

@@ -12,8 +12,6 @@ const (
 	Red     Style = "31"
 	Green   Style = "32"
 	Yellow  Style = "33"
-	Blue    Style = "34"
-	Magenta Style = "35"
 	Cyan    Style = "36"
 )
 

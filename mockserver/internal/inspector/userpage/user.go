@@ -63,7 +63,6 @@ type idLine struct {
 type entry struct {
 	rows.Row
 	Gap     string // time since the previous call; empty if short
-	Back    bool   // whether the call is not newer than the previous one
 	Late    string // delay between the event and its arrival
 	Number  int    // position in the timeline, from 1
 	Whose   string // user ID; empty if it is the same as in the previous entry
