@@ -2,6 +2,7 @@ package journal
 
 import (
 	"container/heap"
+	"iter"
 	"slices"
 	"sort"
 	"time"
@@ -142,6 +143,17 @@ func (q *WaitingQueue[T]) Due(now time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// Next yields up to n due values that Pop and PopInOrder will return soon, in no particular order.
+func (q *WaitingQueue[T]) Next(now time.Time, n int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, v := range q.timed.values[:min(n, len(q.timed.values))] { // the top of the heap
+			if !q.due(v).After(now) && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // All yields all values, in no particular order.

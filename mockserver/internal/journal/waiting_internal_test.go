@@ -81,6 +81,21 @@ func TestPop(t *testing.T) {
 	}
 }
 
+// TestNext checks that Next yields only due values, and the earliest one among them.
+func TestNext(t *testing.T) {
+	q := queue(append(timed("t0 t1 t2 t3"), fresh("a1")...)...)
+	for n, want := range []string{"", "t0", "t0 t1", "t0 t1", "t0 t1"} {
+		var got []string
+		for v := range q.Next(begin.Add(time.Second), n) {
+			got = append(got, v.name)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("up to %d: got %v, want %s", n, got, want)
+		}
+	}
+}
+
 // TestPushAgain checks that a popped value returns to its place when it is pushed again.
 func TestPushAgain(t *testing.T) {
 	q := queue(fresh("a1 a2 a4 b1")...)

@@ -95,3 +95,17 @@ func (s slowSettler) Settle(o *record.Outcome, failed []tracking.Call, traces tr
 
 // SettleWhen delays settling until may is closed.
 func (q *Queue) SettleWhen(may chan struct{}) { q.set.settler = slowSettler{q.set.settler, may} }
+
+// AwaitReads waits until calls that are read ahead have been read. It returns the number of their
+// items.
+func (q *Queue) AwaitReads() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, it := range q.items {
+		if it.calls != nil {
+			it.calls <- <-it.calls
+			n++
+		}
+	}
+	return n
+}

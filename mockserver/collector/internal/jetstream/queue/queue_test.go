@@ -134,3 +134,37 @@ func TestFailedWaitsForStoredCalls(t *testing.T) {
 	require.NoError(t, list(ctx))
 	assert.Equal(t, 1, listed)
 }
+
+// TestNextRetriesAreReadAhead checks that a lease of a due retry begins to read the calls of the
+// next ones.
+func TestNextRetriesAreReadAhead(t *testing.T) {
+	const parts = 3
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, q, r := oneMessage(ctx, t, parts*record.PartCalls)
+	var first []journal.Lease
+	for range parts {
+		l, err := r.Next(ctx, journal.Want{NoRetries: true})
+		require.NoError(t, err)
+		first = append(first, l)
+	}
+	for _, l := range first {
+		require.NoError(t, l.Finish(ctx, journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, record.PartCalls)}))
+	}
+	raw, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject("due", record.Token("crm"), ">"))
+	require.NoError(t, err)
+	for seq := raw.Sequence - parts + 1; seq <= raw.Sequence; seq++ {
+		raw, err := j.JS.Get(ctx, j.Names.Stream(record.StreamRetry), seq)
+		require.NoError(t, err)
+		q.ReceiveRetry(raw)
+	}
+	_, err = r.Next(ctx, journal.Want{})
+	require.NoError(t, err)
+	require.Equal(t, parts-1, q.AwaitReads())
+	require.NoError(t, j.JS.Delete(ctx, j.Names.Stream(record.StreamCalls), 2))
+	for range parts - 1 {
+		l, err := r.Next(ctx, journal.Want{})
+		require.NoError(t, err)
+		assert.Len(t, l.Entry().Calls, record.PartCalls)
+	}
+}

@@ -12,6 +12,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
+// readAhead is the number of due retries whose calls are read before a reader wants them.
+const readAhead = 8
+
 func (q *Queue) newReader() *reader {
 	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
 	q.mu.Lock()
@@ -85,7 +88,36 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 		return nil, r.wake, due, nil
 	}
 	it.leased = true
+	q.readAhead()
 	return it, nil, due, nil
+}
+
+// readAhead begins to read the calls of the next due retries, so that a backlog of retries does not
+// wait for one request to the server after another. The caller holds the lock.
+func (q *Queue) readAhead() {
+	for it := range q.ready.Next(time.Now(), readAhead) {
+		if it.calls == nil && it.message == nil {
+			read := make(chan readCalls, 1)
+			it.calls = read
+			q.set.Work.Go(func() {
+				s, err := q.bodies(it)
+				read <- readCalls{s, err}
+			})
+		}
+	}
+}
+
+// calls returns the calls of a leased item.
+func (q *Queue) calls(it *item) (storedCalls, error) {
+	q.mu.Lock()
+	read := it.calls
+	it.calls = nil
+	q.mu.Unlock()
+	if read == nil {
+		return q.bodies(it)
+	}
+	r := <-read
+	return r.storedCalls, r.err
 }
 
 // wait waits for an item. If sources are excluded, wait returns after overtakeEvery at the latest,
@@ -126,7 +158,7 @@ func (q *Queue) lease(it *item) *lease {
 	if o := q.currentOwnership(); o != nil {
 		l.results = o.results
 	}
-	s, err := q.bodies(it)
+	s, err := q.calls(it)
 	switch {
 	case err != nil && store.IsMissing(err) && !q.mayAppear(it):
 		q.set.Log.Error("stored calls are missing or corrupt; they failed permanently", "destination", q.name, "message", it.Ref.Seq, "error", err)

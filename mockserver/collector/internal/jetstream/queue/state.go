@@ -144,7 +144,14 @@ type item struct {
 	msg          jetstream.Msg   // the message of a retry, to be acknowledged
 	since        time.Time       // when the item was received or returned
 	leased       bool
-	misses       int // number of times that the item's calls were not found
+	calls        chan readCalls // receives calls that are read ahead; nil if they are not
+	misses       int            // number of times that the item's calls were not found
+}
+
+// readCalls is the result of reading an item's calls.
+type readCalls struct {
+	storedCalls
+	err error
 }
 
 // source returns the source of a first attempt, or "" for a retry.
