@@ -68,7 +68,7 @@ account: ## run the client's randomized accounting test with ACCOUNT_SEEDS (3000
 
 MODEL_STEPS ?= 5000
 model: ## run the randomized and large tests of audiences at full length
-	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ go test -v -timeout 30m -run 'WhateverHappens' ./mockserver/internal/users
+	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ go test -v -timeout 30m -run 'ReceiversKnowTheLastLists' ./mockserver/internal/users
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'AudienceSurvivesKills|LargeAudience' ./mockserver/collector/e2e
 
 SPOOL_KILLS ?= 50

@@ -24,6 +24,9 @@ import (
 // everything except the scheduling of goroutines. ACCOUNT_SEEDS sets the number of seeds.
 func TestAccountHoldsUnderFailures(t *testing.T) {
 	seeds := 6
+	if testing.Short() {
+		seeds = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("ACCOUNT_SEEDS")); err == nil {
 		seeds = n
 	}

@@ -56,9 +56,13 @@ func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Confi
 // A few bad calls do not affect the other calls. The client finds them with few requests.
 func TestBadCallsAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
+	tries := 5
+	if testing.Short() {
+		tries = 1
+	}
 	for _, n := range []int{2, 3, 7, 20, 100, 640} {
 		for k := 1; k < 8 && k < n; k++ {
-			for range 5 {
+			for range tries {
 				refused := map[string]bool{}
 				for _, i := range rnd.Perm(n)[:k] {
 					refused[fmt.Sprint(i)] = true

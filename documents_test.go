@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -260,6 +261,34 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
+
+// TestDocumentRunPatterns checks that each alternative of a -run pattern in the Makefile and in CI
+// matches a test. A renamed test would no longer run.
+func TestDocumentRunPatterns(t *testing.T) {
+	needsRepository(t)
+	var tests []string
+	require.NoError(t, filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			tests = append(tests, string(match[1]))
+		}
+		return err
+	}))
+	for _, file := range []string{"Makefile", ".ci/run"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile(`-(?:run|skip) '?([^' ]+)`).FindAllSubmatch(text, -1) {
+			for pattern := range strings.SplitSeq(strings.ReplaceAll(string(match[1]), "$$", "$"), "|") {
+				if pattern != "^$" && !slices.ContainsFunc(tests, regexp.MustCompile(pattern).MatchString) {
+					t.Errorf("%s: no test matches %s", file, pattern)
+				}
+			}
+		}
+	}
+}
 
 // TestDocumentedLinks checks that links to files and headings have a target. It does not check URLs.
 func TestDocumentedLinks(t *testing.T) {

@@ -75,6 +75,9 @@ func recordOf(n int) *Record {
 func TestFilesStayWithinMaxBytes(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		for seed := range uint64(2) {
+			if testing.Short() && seed > 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("unmapped %t, seed %d", unmapped, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { fillWithin(t, rand.New(rand.NewPCG(seed, 26)), unmapped) })
 			})

@@ -178,7 +178,11 @@ func TestStopDrains(t *testing.T) {
 // The test runs a random sequence of processes. Each record is read, in order, until it is
 // acknowledged. No other record is read.
 func TestRandomLife(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 5))) })
 	}
 }

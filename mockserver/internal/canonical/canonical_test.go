@@ -104,9 +104,9 @@ func checkForm(t *testing.T, doc []byte, want *string) {
 // TestAppendMatchesJavaScript compares generated documents. It uses only 20,000 documents under the
 // race detector or with -short.
 func TestAppendMatchesJavaScript(t *testing.T) {
-	rounds := 100
+	rounds := 30
 	if testing.Short() || raceEnabled {
-		rounds = 20
+		rounds = 5
 	}
 	node, g := startNode(t), newGenerator(1)
 	docs := make([][]byte, 1000)

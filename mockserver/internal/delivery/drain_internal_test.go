@@ -59,6 +59,9 @@ func TestDrainAfterAnOutage(t *testing.T) {
 	for _, users := range []int{20, 200} {
 		for _, status := range []int{0, http.StatusServiceUnavailable} {
 			for _, bad := range []int{0, 15} {
+				if testing.Short() && (users > 20 || bad == 0) {
+					continue
+				}
 				t.Run(fmt.Sprint(users, status, bad), func(t *testing.T) {
 					without, after := drain(t, users, 0, status, bad), drain(t, users, 20*time.Second, status, bad)
 					t.Logf("%v without an outage, %v after it", without, after)

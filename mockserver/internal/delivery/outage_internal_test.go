@@ -55,6 +55,9 @@ func (l *countingLease) Finish(ctx context.Context, r journal.Result) error {
 // of waiting calls, and that each failed attempt causes one retry.
 func TestLeasesAfterAnOutage(t *testing.T) {
 	for _, users := range []int{5, 200} {
+		if testing.Short() && users > 5 {
+			continue
+		}
 		t.Run(fmt.Sprint(users), func(t *testing.T) {
 			few, many := leasesPerCall(t, users, 500), leasesPerCall(t, users, 2000)
 			t.Logf("leases per call: %.2f and %.2f", few, many)

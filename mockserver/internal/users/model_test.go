@@ -337,8 +337,12 @@ func (p *property) list(r *rand.Rand) map[string]string {
 
 // In this test, the process crashes before and after each of its writes.
 func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
+	every := 1
+	if testing.Short() {
+		every = 4
+	}
 	for _, after := range []bool{false, true} {
-		for writes, done := 0, false; !done; writes++ {
+		for writes, done := 0, false; !done; writes += every {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer func() { w.die() }()
@@ -368,9 +372,9 @@ func TestSyncSurvivesACrashAtEveryWrite(t *testing.T) {
 // The test executes a random sequence of syncs, crashes and outages. MODEL_STEPS and MODEL_SEED
 // set its length and seed.
 func TestReceiversKnowTheLastLists(t *testing.T) {
-	steps, seed := 1000, uint64(1)
+	steps, seed := 400, uint64(1)
 	if raceEnabled {
-		steps = 150
+		steps = 100
 	}
 	if n, err := strconv.Atoi(os.Getenv("MODEL_STEPS")); err == nil {
 		steps = n

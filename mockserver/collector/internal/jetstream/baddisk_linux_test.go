@@ -81,7 +81,11 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 			for range 10 {
 				ok(t, s.send(t))
 			}
-			for range 3 {
+			rounds := 3
+			if testing.Short() {
+				rounds = 1
+			}
+			for range rounds {
 				d.fail()
 				_ = s.fill(t) // allocate some blocks
 				d.heal()

@@ -144,21 +144,22 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Journal {
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	dirs := map[journal.Journal]string{}
+	var dirs sync.Map // the directory of each journal
 	journaltest.Run(t, journaltest.Options{
 		Open: func(t *testing.T, maxBytes int64) journal.Journal {
 			dir := t.TempDir()
 			j := open(t, jetstream.Options{Dir: dir, MaxBytes: maxBytes})
-			dirs[j] = dir
+			dirs.Store(j, dir)
 			return j
 		},
 		Reopen: func(t *testing.T, j journal.Journal) journal.Journal {
-			left, err := jetstream.Copy(dirs[j], t.TempDir)
+			dir, _ := dirs.Load(j)
+			left, err := jetstream.Copy(dir.(string), t.TempDir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			again := open(t, jetstream.Options{Dir: left})
-			dirs[again] = left
+			dirs.Store(again, left)
 			return again
 		},
 	})

@@ -72,6 +72,7 @@ func Run(t *testing.T, o Options) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if o.In == nil {
+				t.Parallel()
 				test(t, o)
 				return
 			}
