@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -72,24 +73,22 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 // When the calls of a large batch are acknowledged, several segments finish at once. The log keeps
 // their files for new segments, up to a limit.
 func TestFilesOfSegmentsThatEndTogetherAreKept(t *testing.T) {
-	l := open(t, t.TempDir(), Options{})
-	now := time.Now() // the time is constant, so that the log treats itself as busy
-	var done []Position
-	for range 24 << 20 / MaxBody {
-		r := &Record{Buf: append(make([]byte, HeadLen), strings.Repeat("r", MaxBody)...)}
-		require.NoError(t, l.Append(r, now))
-		done = append(done, r.Position)
-	}
-	for _, p := range done {
-		l.Done(p, 1)
-	}
-	state := func() (freeing, kept int64) {
+	synctest.Test(t, func(t *testing.T) { // no time passes, so the log treats itself as busy
+		l := open(t, t.TempDir(), Options{})
+		var done []Position
+		for range 24 << 20 / MaxBody {
+			r := &Record{Buf: append(make([]byte, HeadLen), strings.Repeat("r", MaxBody)...)}
+			require.NoError(t, l.Append(r, time.Now()))
+			done = append(done, r.Position)
+		}
+		for _, p := range done {
+			l.Done(p, 1)
+		}
+		synctest.Wait() // until maintain has no more work
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.room.freeing, l.room.spare
-	}
-	require.Eventually(t, func() bool { n, _ := state(); return n == 0 }, time.Minute, time.Millisecond)
-	_, kept := state()
-	require.Greater(t, kept, int64(maxSpare)*3/4)
-	require.LessOrEqual(t, kept, int64(maxSpare))
+		require.Zero(t, l.room.freeing)
+		require.Greater(t, l.room.spare, int64(maxSpare)*3/4)
+		require.LessOrEqual(t, l.room.spare, int64(maxSpare))
+	})
 }
