@@ -1,6 +1,6 @@
 # `make` lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal cross modules ci
+.PHONY: help tools test race check lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal cross modules ci
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ MODULES = $(shell go list -m -f "{{.Dir}}")
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools/actionlint install tool
+
+check: ## check the packages that differ from main: format, linters and short tests
+	@.ci/check
 
 lint: tools ## run the linters, and check for unreachable code and API changes
 	@$(TOOL_BIN)/actionlint -color=false
