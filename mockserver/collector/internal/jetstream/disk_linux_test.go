@@ -182,6 +182,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 // progress are finished when the disk recovers. Until then, nothing else may be leased. No call
 // with a known result may be leased again, whether the result was stored or not.
 func TestNothingIsLeasedWhileStoreIsReadOnly(t *testing.T) {
+	t.Parallel()
 	disk, log := readOnlyDisk(t), newLog(t)
 	j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	r := attach(t, j, "d")
@@ -418,6 +419,7 @@ func forgetStream(t *testing.T, dir, name string) {
 // TestFullDiskWithoutBallast uses up the space that the journal releases on a full disk. The log
 // must report how much space is needed, and the queue must drain with that space.
 func TestFullDiskWithoutBallast(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	filler := filepath.Join(disk, "filler")
 	fill := func() {

@@ -24,6 +24,7 @@ import (
 // status of each response during the outage (0 makes connections fail), and the percentage of
 // requests that fail afterwards. If it is set, the test also runs on a cluster.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	users, calls, seconds, status, bad := 20, 500, 1, http.StatusServiceUnavailable, 0
 	text := os.Getenv("ORDER_OUTAGE")
 	if text != "" {

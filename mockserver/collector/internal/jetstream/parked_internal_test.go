@@ -15,6 +15,7 @@ import (
 
 // TestMissingParkedCallsFail checks that a parked entry fails if its calls are no longer stored.
 func TestMissingParkedCallsFail(t *testing.T) {
+	t.Parallel()
 	ctx := Within(t)
 	j, err := Open(ctx, Options{Dir: t.TempDir()})
 	require.NoError(t, err)

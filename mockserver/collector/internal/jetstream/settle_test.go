@@ -16,6 +16,7 @@ import (
 // TestFailedCallsAreListedRightAfterAKill kills a process before it has listed its failed calls.
 // The next process must immediately list and replay them.
 func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	j := open(t, jetstream.Options{Dir: dir})
 	r := attach(t, j, "crm")

@@ -16,6 +16,7 @@ import (
 // TestCallsAreDeliveredWhileASourceIsConnected connects a destination to another source under
 // load. Every accepted call must be delivered.
 func TestCallsAreDeliveredWhileASourceIsConnected(t *testing.T) {
+	t.Parallel()
 	j := open(t, jetstream.Options{Dir: t.TempDir()})
 	for round := range 5 {
 		name := fmt.Sprint("d", round)
