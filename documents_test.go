@@ -250,7 +250,7 @@ func TestDocumentedNames(t *testing.T) {
 					want = `(field|method) ` + receiver + `\.` + string(match[2]) + `\b`
 				}
 				if !regexp.MustCompile(want).Match(api) {
-					t.Errorf("%s:%d: %s does not exist", document, n+1, match[0])
+					t.Errorf("%s:%d: %s is not in api.txt: correct the name, or run make api", document, n+1, match[0])
 				}
 			}
 		}

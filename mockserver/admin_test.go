@@ -171,7 +171,7 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
 		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
 		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use track, page, screen, identify or group`},
+		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use track, identify, page, screen or group`},
 		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use track, identify, page, screen, group, alias, delete`},
 		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `unknown parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is retained`},

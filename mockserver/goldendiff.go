@@ -134,7 +134,7 @@ func nameVisitors(pairs []int, got, want []goldenCall) {
 
 // kind returns a key that is equal for calls that may match.
 func (c goldenCall) kind() string {
-	return c.text(fields.Type) + " " + cmp.Or(c.text(fields.Event), c.text(fields.Name))
+	return c.text(fields.Type) + " " + c.text(fields.TypeNamed(c.text(fields.Type)).Title)
 }
 
 // summary describes a call in one line.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 )
 
@@ -20,7 +21,7 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	odd := false
 	q.text("source", &source)
 	if q.text("type", &typ); typ != "" {
-		q.oneOf("type", []string{typ}, eventTypes)
+		q.oneOf("type", []string{typ}, fields.EventTypes)
 	}
 	q.text("event", &name)
 	q.bool("odd", &odd)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -117,18 +118,11 @@ func (q *query) state(s *string) tracking.State {
 	return state
 }
 
-// acceptedTypes are the types of accepted calls. eventTypes are the types that have event
-// statistics.
-var (
-	acceptedTypes = append(slices.Clone(fields.Types), "delete")
-	eventTypes    = []string{"track", "page", "screen", "identify", "group"}
-)
-
 // oneOf reports an error if a value is not in known.
 func (q *query) oneOf(name string, values, known []string) {
 	for _, value := range values {
 		if !slices.Contains(known, value) {
-			q.fail(name, value, "use "+strings.Join(known[:len(known)-1], ", ")+" or "+known[len(known)-1])
+			q.fail(name, value, "use "+text.Alternatives(known))
 		}
 	}
 }
@@ -136,7 +130,7 @@ func (q *query) oneOf(name string, values, known []string) {
 // acceptedFilter reads a filter for accepted calls. The types in the filter must be known.
 func (q *query) acceptedFilter(f *history.CallFilter) {
 	q.filter(f)
-	q.oneOf("type", f.Types, acceptedTypes)
+	q.oneOf("type", f.Types, fields.StoredTypes)
 }
 
 // filter reads a filter for calls of any type. Rejected calls can have unknown types.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -57,8 +58,8 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
 	}
 	for i, typ := range in.Types {
-		if !slices.Contains(acceptedTypes, typ) {
-			return sel, &webhook.FieldError{Field: fmt.Sprintf("types[%d]", i), Problem: fmt.Sprintf("is %.40q", typ), Hint: "use " + strings.Join(acceptedTypes, ", ")}
+		if !slices.Contains(fields.StoredTypes, typ) {
+			return sel, &webhook.FieldError{Field: fmt.Sprintf("types[%d]", i), Problem: fmt.Sprintf("is %.40q", typ), Hint: "use " + strings.Join(fields.StoredTypes, ", ")}
 		}
 	}
 	if in.State != "" {

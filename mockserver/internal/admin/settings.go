@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -357,8 +358,8 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	in.Type = cmp.Or(in.Type, "track")
-	if !slices.Contains(acceptedTypes, in.Type) {
-		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(acceptedTypes, ", ")}
+	if !slices.Contains(fields.StoredTypes, in.Type) {
+		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(fields.StoredTypes, ", ")}
 	}
 	name := r.PathValue("destination")
 	all := a.c.Settings().Destinations

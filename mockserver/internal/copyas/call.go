@@ -20,8 +20,16 @@ type Collector struct {
 	WriteKey string
 }
 
-// types maps the types that clients can send to their methods.
-var types = map[string]string{"track": "Track", "identify": "Identify", "page": "Page", "screen": "Screen", "group": "Group", "alias": "Alias"}
+// method returns the name of the Go client's method for a call, or "".
+func method(c *tracking.Call) string { return upper(fields.TypeNamed(c.Type).Name) }
+
+// upper changes the first letter of a name to upper case.
+func upper(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
 
 // CanSend reports whether a client can send the call: it is complete and not synthetic.
 func CanSend(c *tracking.Call) bool {
@@ -29,7 +37,7 @@ func CanSend(c *tracking.Call) bool {
 }
 
 // IsTyped reports whether client libraries have a method for the call.
-func IsTyped(c *tracking.Call) bool { return types[c.Type] != "" && CanSend(c) }
+func IsTyped(c *tracking.Call) bool { return method(c) != "" && CanSend(c) }
 
 // way contains the fields that are added on the way to the collector. Generated code omits them.
 var way = []fields.Field{fields.MessageID, fields.ReceivedAt, fields.SentAt, fields.OriginalTimestamp, fields.WriteKey}
@@ -73,14 +81,12 @@ func otherMembers(c *tracking.Call) []string {
 	return names
 }
 
-// namedValues returns the IDs and names of a call, by their field name in the Go client.
+// namedValues returns the names and values of the IDs and names in a call.
 func namedValues(c *tracking.Call) (values [][2]string) {
-	for _, v := range [][2]string{
-		{"UserId", c.UserID}, {"AnonymousId", c.AnonymousID}, {"PreviousId", c.PreviousID}, {"GroupId", c.GroupID},
-		{"Event", c.Event}, {"Category", c.Category}, {"Name", c.Name},
-	} {
-		if v[1] != "" && hasField(types[c.Type], v[0]) {
-			values = append(values, v)
+	typ := fields.TypeNamed(c.Type)
+	for _, f := range []fields.Field{fields.UserID, fields.AnonymousID, fields.PreviousID, fields.GroupID, fields.Event, fields.Category, fields.Name} {
+		if value := *fields.TextOf(c, f); value != "" && typ.Has(f) {
+			values = append(values, [2]string{fields.Names[f], value})
 		}
 	}
 	return values

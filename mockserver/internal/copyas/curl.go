@@ -17,7 +17,7 @@ import (
 // unknown, the command sends it in a batch.
 func Curl(to Collector, c *tracking.Call) string {
 	path, body := "/v1/"+c.Type, sent(c, way...)
-	if types[c.Type] == "" {
+	if method(c) == "" {
 		path, body = "/v1/batch", slices.Concat([]byte(`{"batch":[`), body, []byte("]}"))
 	}
 	key := `"$WRITE_KEY:"`

@@ -118,7 +118,7 @@ func testName(c *tracking.Call) string {
 		}
 	}
 	if out.Len() == 0 {
-		return types[c.Type] + "Call"
+		return method(c) + "Call"
 	}
 	return out.String()
 }
@@ -126,15 +126,14 @@ func testName(c *tracking.Call) string {
 // goCall returns the code that calls the client's method.
 func goCall(c *tracking.Call) string {
 	var out bytes.Buffer
-	method := types[c.Type]
-	fmt.Fprintf(&out, "%s(&analytics.%s{\n", method, method)
+	fmt.Fprintf(&out, "%s(&analytics.%[1]s{\n", method(c))
 	for _, v := range namedValues(c) {
-		fmt.Fprintf(&out, "%s: %q,\n", v[0], v[1])
+		fmt.Fprintf(&out, "%s: %q,\n", upper(v[0]), v[1])
 	}
 	for _, f := range []struct {
 		name  string
 		field fields.Field
-	}{{propertiesField(method), propertiesMember(method)}, {"Context", fields.Context}, {"Integrations", fields.Integrations}} {
+	}{{propertiesField(c.Type), fields.Describing(c.Type)}, {"Context", fields.Context}, {"Integrations", fields.Integrations}} {
 		if value := member(c, f.field); value != nil && f.name != "" && value[0] == '{' {
 			out.WriteString(f.name + ": ")
 			goValue(&out, value)
@@ -148,36 +147,13 @@ func goCall(c *tracking.Call) string {
 	return out.String()
 }
 
-// hasField reports whether the message type of a method has a field.
-func hasField(method, name string) bool {
-	switch name {
-	case "Event":
-		return method == "Track"
-	case "GroupId":
-		return method == "Group"
-	case "PreviousId":
-		return method == "Alias"
-	case "Category", "Name":
-		return method == "Page" || method == "Screen"
-	}
-	return true
-}
-
 // propertiesField returns the name of the Go field for properties or traits, or "".
-func propertiesField(method string) string {
-	switch method {
-	case "Track", "Screen":
+func propertiesField(typ string) string {
+	switch typ {
+	case "track", "screen":
 		return "Properties"
-	case "Alias":
+	case "alias":
 		return ""
 	}
 	return "Traits"
-}
-
-// propertiesMember returns the field of the call for properties or traits.
-func propertiesMember(method string) fields.Field {
-	if method == "Identify" || method == "Group" {
-		return fields.Traits
-	}
-	return fields.Properties
 }

@@ -25,12 +25,11 @@ func Node(to Collector, c *tracking.Call) string {
 		out.WriteString("// A number here has more digits than JavaScript can store.\n")
 	}
 	fmt.Fprintf(&out, "analytics.%s({\n", c.Type)
-	method := types[c.Type]
 	for _, v := range namedValues(c) {
-		fmt.Fprintf(&out, "  %s: %s,\n", strings.ToLower(v[0][:1])+v[0][1:], Quoted(v[1]))
+		fmt.Fprintf(&out, "  %s: %s,\n", v[0], Quoted(v[1]))
 	}
-	for _, field := range []fields.Field{propertiesMember(method), fields.Context, fields.Integrations} {
-		if value := member(c, field); value != nil && value[0] == '{' && (method != "Alias" || field != fields.Properties) {
+	for _, field := range []fields.Field{fields.Describing(c.Type), fields.Context, fields.Integrations} {
+		if value := member(c, field); value != nil && value[0] == '{' && fields.TypeNamed(c.Type).Has(field) {
 			fmt.Fprintf(&out, "  %s: %s,\n", fields.Names[field], jsValue(value, "  "))
 		}
 	}

@@ -53,7 +53,7 @@ func failed(reason string) delivery {
 }
 
 func expired(why string) delivery {
-	return failed("4 hours have passed since the call was accepted; " + why)
+	return failed(sender.WindowPassed + why)
 }
 
 // prepare selects the webhooks for the call. If there are none, it sets the result and returns

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // order switches to the current ordering settings and reader. Before a change, it waits
@@ -97,7 +96,7 @@ func (w *Worker) deliverInOrder(lease journal.Lease, e *queuedEntry, o *ordering
 	oe := &orderedEntry{Worker: w, queuedEntry: e, ordering: o, lease: lease, entry: lease.Entry()}
 	lane := laneOf(&oe.entry)
 	defer w.gate.endEntry(lane, len(oe.entry.Calls))
-	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
+	oe.jobs, oe.deadline = w.jobsOf(&oe.entry, o.requests), windowEnd(&oe.entry).Add(lastAttemptGrace)
 	var users sync.WaitGroup
 	all := oe.byUser()
 	oe.open = len(all)
@@ -178,7 +177,7 @@ func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
 // postpone schedules a call at due, or at the end of its retry window if that is earlier.
 func (oe *orderedEntry) postpone(j *job, due time.Time) {
 	now := time.Now()
-	last := oe.entry.Since.Add(webhook.Window)
+	last := windowEnd(&oe.entry)
 	if !now.Before(last) {
 		last = oe.deadline
 	}
@@ -199,10 +198,11 @@ func (oe *orderedEntry) postpone(j *job, due time.Time) {
 // outage did not fail because of the call.
 func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	now, d := time.Now(), &j.delivery
-	window := oe.entry.Since
-	limit, first := j.destination.GiveUpAfter, j.note.failedSince(now)
-	if end := first.Add(limit - webhook.Window); limit > 0 && end.Before(window) {
-		window = end
+	end, limit := windowEnd(&oe.entry), j.destination.GiveUpAfter
+	giveUp := j.note.failedSince(now).Add(limit)
+	givesUp := limit > 0 && giveUp.Before(end)
+	if givesUp {
+		end = giveUp
 	}
 	attempt := j.attempt
 	if worked, ok := oe.gate.worksFor(); d.missed {
@@ -210,11 +210,11 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	} else if ok {
 		attempt = min(attempt, sender.AttemptsIn(worked))
 	}
-	next, inTime := sender.Next(now, window, attempt, d.retryAfter, oe.Jitter())
+	next, inTime := sender.Next(now, end, attempt, d.retryAfter, oe.Jitter())
 	switch {
 	case inTime:
 		d.due = next
-	case window.Before(oe.entry.Since):
+	case givesUp:
 		*d = failed(fmt.Sprintf("it has blocked later calls of its user for %v; %s", limit, d.Reason))
 	default:
 		*d = expired(d.Reason)

@@ -20,6 +20,9 @@ const (
 	finishTimeout = 5 * time.Second
 )
 
+// windowEnd returns the end of the retry window of an entry.
+func windowEnd(e *journal.Entry) time.Time { return e.Since.Add(webhook.Window) }
+
 // deliver delivers the calls of an entry or schedules their retries. It starts no requests if the
 // worker is not running.
 func (w *Worker) deliver(lease journal.Lease) {
@@ -33,7 +36,7 @@ func (w *Worker) deliver(lease journal.Lease) {
 			tickets = append(tickets, &jobs[i].ticket)
 		}
 	}
-	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
+	left, late := w.gate.run(admitting, lane, tickets, windowEnd(&e).Add(lastAttemptGrace))
 	if late {
 		for _, t := range left {
 			t.call.(*job).delivery = expired("it could not be attempted in that time")
@@ -105,7 +108,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	inTime := true
 	if attempt > 0 {
 		var next time.Time
-		if next, inTime = sender.Next(now, e.Since, attempt, retryAfter, w.Jitter()); inTime {
+		if next, inTime = sender.Next(now, windowEnd(e), attempt, retryAfter, w.Jitter()); inTime {
 			r.RetryAt = next
 		}
 	}

@@ -3,6 +3,8 @@ package event
 import (
 	"slices"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -21,7 +23,7 @@ func Codes() []string {
 
 var hints = map[tracking.Code]string{
 	tracking.CodeNotObject:        `Send each call as an object, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
-	tracking.CodeUnknownType:      "Set type to identify, track, page, screen, group or alias. It is case-sensitive.",
+	tracking.CodeUnknownType:      "Set type to " + text.Alternatives(fields.Types) + ". It is case-sensitive.",
 	tracking.CodeNoUser:           "Set userId for a known user, or anonymousId for an unknown one.",
 	tracking.CodeNoEvent:          "Set event to the name of the event, such as Order Completed.",
 	tracking.CodeNoGroup:          "Set groupId to the ID of the company, account or team.",

@@ -1,6 +1,8 @@
 // Package fields describes the fields of a call: their names, how their values are read and
 // written, and the supported time formats.
 //
+// [CallTypes] describes the types of calls.
+//
 // Its functions are stateless. They read JSON in one pass without building values. [ReadCall]
 // parses a stored call.
 package fields

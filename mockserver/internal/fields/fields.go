@@ -41,9 +41,6 @@ var Names = [...]string{
 	ReceivedAt: "receivedAt", WriteKey: "writeKey",
 }
 
-// Types contains the types of calls that senders may send.
-var Types = []string{"track", "identify", "page", "screen", "group", "alias"}
-
 // ByName maps names to fields.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
@@ -57,14 +54,6 @@ var ByName = func() map[string]Field {
 
 // Of returns the field with a quoted key.
 func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }
-
-// Describing returns Traits for identify and group calls, and Properties for other types.
-func Describing(typ string) Field {
-	if typ == "identify" || typ == "group" {
-		return Traits
-	}
-	return Properties
-}
 
 // Find returns the value of a field in the body of a call, or nil. If the key occurs twice, it
 // returns the last value.

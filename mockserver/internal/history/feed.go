@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -52,7 +53,7 @@ func TitleOf(c *tracking.Call) string {
 	case "alias":
 		return c.PreviousID + " → " + c.UserID
 	}
-	return c.Event
+	return fields.EventName(c)
 }
 
 // At returns the time of arrival.

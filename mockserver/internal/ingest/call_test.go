@@ -209,6 +209,28 @@ func TestRejectionCodes(t *testing.T) {
 	}
 }
 
+// TestFieldsOfOtherTypes checks that a type's fields are checked only in calls of this type. Otherwise
+// a new field would reject calls that were accepted before.
+func TestFieldsOfOtherTypes(t *testing.T) {
+	for _, typ := range fields.CallTypes {
+		call := map[string]any{"type": typ.Name, "userId": "u", fields.Names[typ.Required]: "x", "unknown": []int{1}}
+		for f, name := range fields.Names {
+			if !typ.Has(fields.Field(f)) {
+				call[name] = []int{1}
+			}
+		}
+		delete(call, "")
+		body, err := json.Marshal(map[string]any{"batch": []any{call}})
+		require.NoError(t, err)
+		in := newIngest(nil)
+		in.post("/v1/batch", string(body))
+		require.Empty(t, in.rejections, "%s", body)
+		var stored map[string]any
+		require.NoError(t, json.Unmarshal(in.Stored()[0].Body, &stored))
+		assert.Equal(t, []any{1.0}, stored["unknown"])
+	}
+}
+
 func TestNumericIDs(t *testing.T) {
 	in := newIngest(nil)
 	in.post("/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)

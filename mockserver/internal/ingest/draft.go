@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -38,15 +39,22 @@ func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 		return
 	}
 	for _, m := range d.members {
-		d.set(m.field, p.body[m.value:m.end], &last)
+		if m.field == fields.Type { // read first, because the other checks depend on it
+			d.set(m.field, p.body[m.value:m.end], &last)
+		}
 	}
 	if typ != "" && d.Type != typ {
 		d.Type, d.typeIsOurs = typ, true
 	}
+	for _, m := range d.members {
+		if m.field != fields.Type {
+			d.set(m.field, p.body[m.value:m.end], &last)
+		}
+	}
 	d.check(limits)
 }
 
-// set reads a field. Numbers are accepted as strings, because some libraries send numeric IDs. If
+// set reads a field, and checks it if calls of the type have it. Numbers are accepted as strings, because some libraries send numeric IDs. If
 // the field of the call last has the same value, both share one string.
 func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	switch f {
@@ -66,17 +74,17 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	case fields.SentAt:
 		d.SentAt, _ = fields.ReadTime(fields.TimeText(value))
 	case fields.Context:
-		d.context = d.object("context", value, tracking.CodeBadContext)
+		d.context = d.object(f, value, tracking.CodeBadContext)
 	case fields.Integrations:
-		d.integrations = d.object("integrations", value, tracking.CodeBadIntegrations)
+		d.integrations = d.object(f, value, tracking.CodeBadIntegrations)
 	case fields.Properties:
-		d.properties = d.object("properties", value, tracking.CodeBadProperties)
+		d.properties = d.object(f, value, tracking.CodeBadProperties)
 	case fields.Traits:
-		d.traits = d.object("traits", value, tracking.CodeBadTraits)
+		d.traits = d.object(f, value, tracking.CodeBadTraits)
 	default:
 		if to := fields.TextOf(&d.Call, f); to != nil {
 			*to = fields.TextLike(value, *fields.TextOf(last, f))
-			if *to == "" && value[0] != '"' && value[0] != 'n' {
+			if *to == "" && value[0] != '"' && value[0] != 'n' && fields.TypeNamed(d.Type).Has(f) {
 				d.reject(tracking.CodeBadField, fields.Names[f], fields.Names[f]+" must be a string")
 			}
 		}
@@ -84,32 +92,22 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 }
 
 // object returns the value of a field that must be an object or null.
-func (d *draft) object(key string, value []byte, code tracking.Code) []byte {
-	if value[0] != '{' && value[0] != 'n' {
-		d.reject(code, key, key+" must be an object")
+func (d *draft) object(f fields.Field, value []byte, code tracking.Code) []byte {
+	if value[0] != '{' && value[0] != 'n' && fields.TypeNamed(d.Type).Has(f) {
+		d.reject(code, fields.Names[f], fields.Names[f]+" must be an object")
 	}
 	return fields.Object(value)
 }
 
 // check validates the call according to its type.
 func (d *draft) check(limits tracking.Limits) {
-	switch d.Type {
-	case "identify", "page", "screen":
-	case "track":
-		if d.Event == "" {
-			d.reject(tracking.CodeNoEvent, "event", "a track call needs the name of its event")
-		}
-	case "group":
-		if d.GroupID == "" {
-			d.reject(tracking.CodeNoGroup, "groupId", "a group call needs a groupId")
-		}
-	case "alias":
-		if d.PreviousID == "" {
-			d.reject(tracking.CodeNoPrevious, "previousId", "an alias call needs a previousId")
-		}
-	default:
-		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("unknown type %.40q; use identify, track, page, screen, group or alias", d.Type))
+	typ := fields.TypeNamed(d.Type)
+	switch {
+	case typ.Name == "":
+		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("unknown type %.40q; use %s", d.Type, text.Alternatives(fields.Types)))
 		return
+	case typ.Problem != "" && *fields.TextOf(&d.Call, typ.Required) == "":
+		d.reject(typ.Code, fields.Names[typ.Required], typ.Problem)
 	}
 	switch {
 	case d.UserID != "":

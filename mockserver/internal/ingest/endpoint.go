@@ -36,9 +36,12 @@ var endpoints = func() map[string]Endpoint {
 		"v1/m":            {Kind: metricsEndpoint}, "m": {Kind: metricsEndpoint},
 		"health": {Kind: healthEndpoint}, "ready": {Kind: readyEndpoint},
 	}
-	for _, typ := range fields.Types {
-		call := Endpoint{Kind: CallEndpoint, arg: typ}
-		all["v1/"+typ], all["v1/"+typ[:1]], all[typ[:1]] = call, call, call
+	for _, typ := range fields.CallTypes {
+		call := Endpoint{Kind: CallEndpoint, arg: typ.Name}
+		all["v1/"+typ.Name] = call
+		if typ.Short != "" {
+			all["v1/"+typ.Short], all[typ.Short] = call, call
+		}
 	}
 	return all
 }()

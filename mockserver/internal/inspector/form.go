@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -222,7 +222,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
 		SecretDo: v.Get("secretDo"), TestType: v.Get("testType"),
 	}
-	if !slices.Contains(page.CallTypes, f.TestType) {
+	if !slices.Contains(fields.StoredTypes, f.TestType) {
 		f.TestType = "track"
 	}
 	if !f.New {

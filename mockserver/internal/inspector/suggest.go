@@ -31,7 +31,7 @@ func (in *Inspector) known() search.Known {
 	})
 	events, users := search.Counter{}, search.Counter{}
 	for i := range calls {
-		events.Add(calls[i].Event + calls[i].Name) // at most one of these fields is set
+		events.Add(fields.EventName(&calls[i]))
 		users.Add(calls[i].UserID)
 	}
 	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames()}}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // A Query is a list of terms that must all match. An empty query matches all calls.
@@ -58,7 +60,7 @@ var Fields = []Field{
 	{Name: "user", About: "part of a userId, anonymousId, groupId or previousId", Example: "user:ada"},
 	{Name: "status", About: "delivery status, or the status of the last response", Example: "status:failed", kind: statusField,
 		Values: []string{"delivered", "pending", "failed", "filtered", "unknown", "none", "rejected", "repeated"}},
-	{Name: "type", About: "call type", Example: "type:track", kind: nameField, Values: []string{"track", "identify", "page", "screen", "group", "alias", "delete"}},
+	{Name: "type", About: "call type", Example: "type:track", kind: nameField, Values: fields.StoredTypes},
 	{Name: "source", About: "source name", Example: "source:web", kind: nameField},
 	{Name: "destination", About: "destination name; status then applies to this destination", Example: "destination:crm", kind: nameField},
 	{Name: "prop", About: "property", Example: "prop.plan:Pro", kind: memberField},

@@ -34,15 +34,17 @@ func backoff(attempt int, random float64) time.Duration {
 // delay before it has its maximum.
 func AttemptsIn(d time.Duration) int { return bits.Len64(uint64(max(d, 0)/firstBackoff) + 1) }
 
+// WindowPassed begins the reason of a call that failed because its [webhook.Window] has passed.
+const WindowPassed = "4 hours have passed since the call was accepted; "
+
 // Next returns the time of the next attempt after a failed attempt. Attempts are counted from 1. The
-// delay is the longer of the backoff and retryAfter. If that is after the end of the window, the
-// next attempt is the last one, at the end of the window. If the window is over, Next returns
-// false, and the call fails permanently.
+// delay is the longer of the backoff and retryAfter. If that is after end, the next attempt is the
+// last one, at end. If end has passed, Next returns false, and the call fails permanently.
 //
 // If now has a monotonic clock reading, so does the result, and clock changes do not affect the
-// delay. Clock changes affect the window of calls that were accepted before.
-func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
-	left := accepted.Add(webhook.Window).Sub(now)
+// delay. Clock changes affect the time until end.
+func Next(now, end time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
+	left := end.Sub(now)
 	if left <= 0 {
 		return time.Time{}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,10 +94,16 @@ func TestNext(t *testing.T) {
 		{"at the end", webhook.Window, 1, 0, 0, -1},
 		{"past the end", webhook.Window + time.Hour, 1, time.Second, 0, -1},
 	} {
-		next, ok := Next(accepted.Add(tt.after), accepted, tt.attempt, tt.retryAfter, tt.random)
+		next, ok := Next(accepted.Add(tt.after), accepted.Add(webhook.Window), tt.attempt, tt.retryAfter, tt.random)
 		if ok != (tt.want >= 0) || ok && !next.Equal(accepted.Add(tt.want)) {
 			t.Errorf("%s: %v %v, want %v", tt.name, next.Sub(accepted), ok, tt.want)
 		}
+	}
+}
+
+func TestReasonNamesWindow(t *testing.T) {
+	if want := fmt.Sprintf("%v hours ", webhook.Window.Hours()); !strings.HasPrefix(WindowPassed, want) {
+		t.Errorf("the reason begins with %.10q, want %q", WindowPassed, want)
 	}
 }
 
@@ -180,7 +187,7 @@ func FuzzNext(f *testing.F) {
 	f.Fuzz(func(t *testing.T, after int64, attempt int, wait int64, random float64) {
 		accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
 		now := accepted.Add(time.Duration(after) % (100 * time.Hour))
-		next, ok := Next(now, accepted, attempt, time.Duration(wait), random)
+		next, ok := Next(now, accepted.Add(webhook.Window), attempt, time.Duration(wait), random)
 		if ok && (next.Before(now) || next.After(accepted.Add(webhook.Window))) {
 			t.Errorf("at %v comes %v", now.Sub(accepted), next.Sub(accepted))
 		}
@@ -195,18 +202,19 @@ func FuzzNext(f *testing.F) {
 func TestStepsOfTheClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		now := time.Now()
+		end := now.Add(webhook.Window).Round(0)
 		for _, retryAfter := range []time.Duration{0, time.Minute, webhook.Window} {
-			next, ok := Next(now, now.Add(step).Round(0), 20, retryAfter, 1)
+			next, ok := Next(now, end.Add(step), 20, retryAfter, 1)
 			if want := max(maxBackoff, retryAfter); !ok || next.Sub(now) != want {
 				t.Errorf("%v back: %v %v, want %v", step, next.Sub(now), ok, want)
 			}
 		}
-		if next, ok := Next(now, now.Add(-step).Round(0), 20, 0, 1); ok != (step < webhook.Window) {
+		if next, ok := Next(now, end.Add(-step), 20, 0, 1); ok != (step < webhook.Window) {
 			t.Errorf("%v ahead: %v %v", step, next.Sub(now), ok)
 		}
 	}
 	now := time.Now()
-	next, ok := Next(now, now.Add(time.Second-webhook.Window).Round(0), 20, 0, 1)
+	next, ok := Next(now, now.Add(time.Second).Round(0), 20, 0, 1)
 	if !ok || next.String() == next.Round(0).String() {
 		t.Errorf("%v %v has no monotonic clock reading", next, ok)
 	}

@@ -53,7 +53,7 @@ func (e *Event) Schema() *Schema {
 		Type:        "object", Required: []string{"type"},
 		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
 	}
-	if name := nameOf(e); name != "" && e.Name != "" {
+	if name := fields.Names[fields.TypeNamed(e.Type).Title]; name != "" && e.Name != "" {
 		whole.Properties[name] = &Schema{Const: e.Name}
 		whole.Required = append(whole.Required, name)
 	}
@@ -69,17 +69,6 @@ func titleOf(e *Event) string {
 		return e.Type
 	}
 	return e.Name
-}
-
-// nameOf returns the field of a call that contains the event's name.
-func nameOf(e *Event) string {
-	switch e.Type {
-	case "track":
-		return "event"
-	case "page", "screen":
-		return "name"
-	}
-	return ""
 }
 
 // holders returns the number of sampled objects that may contain the property.
@@ -190,7 +179,7 @@ func (e *Event) Like() string {
 	if len(root) > 0 {
 		like[fields.Names[fields.Describing(e.Type)]] = root
 	}
-	if name := nameOf(e); name != "" {
+	if name := fields.Names[fields.TypeNamed(e.Type).Title]; name != "" {
 		like[name] = e.Name
 	}
 	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", quoteGo(laidOut(like, "\t")))

@@ -44,15 +44,7 @@ type key struct{ source, typ, name string }
 
 // keyOf returns the event of a call. ok is false for calls of other types.
 func keyOf(c *tracking.Call) (key, bool) {
-	switch c.Type {
-	case "track":
-		return key{c.Source, c.Type, c.Event}, true
-	case "page", "screen":
-		return key{c.Source, c.Type, c.Name}, true
-	case "identify", "group":
-		return key{c.Source, c.Type, ""}, true
-	}
-	return key{}, false
+	return key{c.Source, c.Type, fields.EventName(c)}, slices.Contains(fields.EventTypes, c.Type)
 }
 
 // A sketch contains the collected data of an event.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -20,13 +21,10 @@ var (
 	plainNumber = regexp.MustCompile(`^[0-9]{1,4}(ms|s|m|h)?$`)
 )
 
-// lastTry is the beginning of the reason if a call failed at the end of its retry window.
-const lastTry = "4 hours have passed since the call was accepted; "
-
 // CauseOf returns the cause of an error message: the message without webhook URLs, and with "…" in place
 // of numbers, IDs and addresses. Status codes and durations stay.
 func CauseOf(reason string) string {
-	reason = webhookURL.ReplaceAllLiteralString(strings.TrimPrefix(reason, lastTry), "")
+	reason = webhookURL.ReplaceAllLiteralString(strings.TrimPrefix(reason, sender.WindowPassed), "")
 	var b strings.Builder
 	for rest := reason; rest != ""; {
 		end := wordEnd(rest)

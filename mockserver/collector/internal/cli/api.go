@@ -22,9 +22,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -511,7 +513,9 @@ type callState struct {
 	Reason      string `json:"reason"`
 }
 
-func (c *call) title() string { return c.Event + c.Name }
+func (c *call) title() string {
+	return fields.EventName(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
+}
 
 func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
 

@@ -28,8 +28,6 @@ var (
 	// listStates are the values of calls --state. The state rejected lists rejections instead of
 	// calls.
 	listStates = append(slices.Clone(callStates), "rejected")
-	// callTypes are all types of calls. The type delete is the type of deletion notifications.
-	callTypes = append(slices.Clone(fields.Types), "delete")
 )
 
 // filterFlags adds the flags that filter calls and returns their query parameters.
@@ -39,8 +37,8 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
-	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", callTypes)}, "type", "only calls of this `type`: "+strings.Join(callTypes, ", ")+" (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", fields.StoredTypes)}, "type", "only calls of this `type`: "+strings.Join(fields.StoredTypes, ", ")+" (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.StoredTypes, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body contains this text")

@@ -87,7 +87,7 @@ func (s *sitting) shows(pattern string) {
 }
 
 // waits is a timeout far above the usual duration.
-const waits = 2 * time.Minute
+const waits = 30 * time.Second
 
 func (s *sitting) await(what string, done func() bool) {
 	s.t.Helper()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -36,7 +35,7 @@ var pageFuncs = template.FuncMap{
 	"split":      func(s string) []string { return strings.SplitN(s, " ", 2) },
 	"row":        func(name string, s stats.Span) measureRow { return measureRow{name, s} },
 	"latency":    func(l stats.Latency) string { return ShortDuration(time.Duration(l)) },
-	"callTypes":  func() []string { return CallTypes },
+	"callTypes":  func() []string { return fields.StoredTypes },
 }
 
 // integer converts a value of any integer type.
@@ -46,9 +45,6 @@ func integer(n any) int64 {
 	}
 	return reflect.ValueOf(n).Int()
 }
-
-// CallTypes are the types in selection lists, most frequent first.
-var CallTypes = append(slices.Clip(fields.Types), "delete")
 
 // A textPart is either Text, or the Code of an invisible or disruptive character.
 type textPart struct{ Text, Code string }
