@@ -1,0 +1,185 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// An operation changes the world. To add an operation, add a line to the table. The operation must
+// take its decisions from world.random.
+type operation struct {
+	weight int
+	do     func(*world)
+}
+
+var operations = []operation{
+	{30, func(w *world) { w.pick().send(1 + w.random.IntN(12)) }},
+	{10, func(w *world) { w.receiver().change(modes[w.random.IntN(len(modes))]) }},
+	{3, (*world).killOne},
+	{2, (*world).stopOne},
+	{5, (*world).startOne},
+	{4, (*world).replay},
+	{2, (*world).pause},
+	{2, (*world).resume},
+	{2, (*world).stall},
+	{2, (*world).changeLeader},
+	{2, func(w *world) { w.sleep(time.Duration(w.random.IntN(120)) * time.Second) }},
+}
+
+// operate executes an operation.
+func (w *world) operate() {
+	total := 0
+	for _, o := range operations {
+		total += o.weight
+	}
+	n := w.random.IntN(total)
+	for _, o := range operations {
+		if n -= o.weight; n < 0 {
+			o.do(w)
+			return
+		}
+	}
+}
+
+func (w *world) pick() *app      { return w.apps[w.random.IntN(len(w.apps))] }
+func (w *world) one() *collector { return w.collectors[w.random.IntN(len(w.collectors))] }
+func (w *world) destination() string {
+	return w.settings.Destinations[w.random.IntN(len(w.settings.Destinations))].Name
+}
+func (w *world) receiver() *receiver { return w.receivers[w.destination()] }
+
+// background runs an operation on a running collector concurrently, because it may take long.
+func (w *world) background(what string, do func(*instance)) {
+	p := w.one().process
+	if p == nil {
+		return
+	}
+	w.note("%s: %s", p.name, what)
+	go func() {
+		do(p)
+		w.note("%s: %s ends", p.name, what)
+	}()
+}
+
+func (w *world) killOne() { w.one().kill() }
+func (w *world) stopOne() { w.one().stop() }
+func (w *world) startOne() {
+	if c := w.one(); c.process == nil {
+		c.start()
+	}
+}
+
+func (w *world) replay() {
+	destination := w.destination()
+	state := []tracking.State{tracking.StateFailed, tracking.StateFailed, tracking.StateDelivered}[w.random.IntN(3)]
+	w.background(fmt.Sprintf("replay of %v calls of %s", state, destination), func(p *instance) {
+		_, _ = p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}) // faults may prevent it
+	})
+}
+
+func (w *world) pause() {
+	d := w.receiver()
+	w.background("pause of "+d.host, func(p *instance) {
+		if p.engine.Pause(p.t.Context(), d.host) == nil {
+			d.paused(true)
+		}
+	})
+}
+
+func (w *world) resume() {
+	d := w.receiver()
+	d.paused(false)
+	w.background("resume of "+d.host, func(p *instance) { _ = p.engine.Resume(p.t.Context(), d.host) })
+}
+
+func (w *world) stall() {
+	streams := w.server.Streams()
+	stream := streams[w.random.IntN(len(streams))]
+	d := time.Duration(w.random.IntN(8000)) * time.Millisecond
+	w.note("%s stalls for %v", stream, d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stalls[stream] = time.Now().Add(d)
+}
+
+func (w *world) changeLeader() {
+	streams := w.server.Streams()
+	stream := streams[w.random.IntN(len(streams))]
+	w.note("%s has a new leader", stream)
+	w.server.ChangeLeader(stream)
+}
+
+// An app sends the batches of a source one after another. It repeats each batch until the response
+// is 200.
+type app struct {
+	*world
+	source  tracking.Source
+	batches chan []string  // message IDs
+	counts  map[string]int // number of calls of each user
+	sent    []string       // message IDs
+	unsure  int            // number of calls that were sent to more than one process
+}
+
+// send sends n calls. Their IDs consist of the source, the user and a number.
+func (s *app) send(n int) {
+	var batch []string
+	for range n {
+		user := fmt.Sprint("u", s.random.IntN(4))
+		s.counts[user]++
+		batch = append(batch, fmt.Sprintf("%s-%s-%d", s.source.Name, user, s.counts[user]))
+	}
+	s.note("%s sends %v", s.source.Name, batch)
+	s.sent = append(s.sent, batch...)
+	s.batches <- batch
+}
+
+var types = []string{"track", "identify", "page", "screen", "group", "alias"}
+
+// encode returns the call with a message ID.
+func encode(id string) string {
+	user := id[:strings.LastIndexByte(id, '-')]
+	return fmt.Sprintf(`{"type":%q,"event":"E","name":"N","groupId":"g","previousId":"old-%s","userId":%q,"messageId":%q}`, types[len(id)%len(types)], user, user, id)
+}
+
+func (s *app) run() {
+	for batch := range s.batches {
+		var tried []*instance
+		for !s.try(batch, &tried) {
+			s.sleep(500 * time.Millisecond)
+		}
+		if len(tried) > 1 {
+			s.unsure += len(batch)
+		}
+	}
+}
+
+// try sends a batch to one of the collectors, and reports whether it was accepted.
+func (s *app) try(batch []string, tried *[]*instance) bool {
+	c := s.collectors[s.chance("balance", uint64(len(s.collectors)))]
+	p := c.process
+	if p == nil {
+		return false
+	}
+	if !slices.Contains(*tried, p) {
+		*tried = append(*tried, p)
+	}
+	calls := make([]string, len(batch))
+	for i, id := range batch {
+		calls[i] = encode(id)
+	}
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, "/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
+	r.SetBasicAuth(s.source.WriteKey, "")
+	answer := httptest.NewRecorder()
+	p.engine.ServeHTTP(answer, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteLocked("%s responds to %v with %d", c.name, batch[0], answer.Code)
+	return !p.dead && answer.Code == http.StatusOK
+}

@@ -1,0 +1,201 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A mode is the behavior of a receiver.
+type mode struct {
+	name       string
+	slowest    time.Duration // of the responses
+	failures   uint64        // of 100 requests, the number with another status than 200
+	status     int           // 0 means that it refuses connections
+	retryAfter int           // in seconds
+}
+
+var (
+	healthy = mode{name: "is healthy", slowest: 30 * time.Millisecond}
+	modes   = []mode{
+		healthy, healthy,
+		{name: "is slow", slowest: 7 * time.Second},
+		{"fails", 100 * time.Millisecond, 70, http.StatusInternalServerError, 0},
+		{"refuses calls", 100 * time.Millisecond, 40, http.StatusBadRequest, 0},
+		{"limits the rate", 100 * time.Millisecond, 30, http.StatusTooManyRequests, 60},
+		{"is gone", 100 * time.Millisecond, 100, http.StatusGone, 0},
+		{name: "vanishes", failures: 100},
+	}
+)
+
+// propagation is the longest time until all collectors know a change, without partitions.
+const propagation = 30 * time.Second
+
+// A receiver is the webhook of one destination. It checks requests. Its fields are guarded by
+// world.mu.
+type receiver struct {
+	*world
+	host      string
+	mode      mode
+	isOrdered bool
+	visits    map[string]*visits // by message ID
+	active    map[string]int     // number of requests in flight, by user
+	begun     map[string]int     // number of the last call with a request, by user
+	held      held
+	pausedAt  time.Time // zero if it may not be paused
+}
+
+// visits are the requests with one call.
+type visits struct {
+	accepted int  // number of requests with the status 200
+	final    bool // whether the receiver accepted or refused the call
+	exempt   bool // whether the call was replayed
+}
+
+// A held is a pause that the receiver requested.
+type held struct {
+	from, until time.Time
+	by          *instance // process that received the response
+}
+
+func newReceiver(w *world, host string) *receiver {
+	return &receiver{world: w, host: host, mode: healthy, isOrdered: host == "crm", visits: map[string]*visits{}, active: map[string]int{}, begun: map[string]int{}}
+}
+
+func (r *receiver) change(m mode) {
+	r.note("%s %s", r.host, m.name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mode = m
+}
+
+// paused records that the destination is paused, or may not be.
+func (r *receiver) paused(paused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !paused:
+		r.pausedAt = time.Time{}
+	case r.pausedAt.IsZero():
+		r.pausedAt = time.Now()
+	}
+}
+
+// replayed records that a call may be delivered again.
+func (r *receiver) replayed(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.visit(id).exempt = true
+}
+
+func (r *receiver) visit(id string) *visits {
+	if r.visits[id] == nil {
+		r.visits[id] = &visits{}
+	}
+	return r.visits[id]
+}
+
+// userOf returns the user and the number of a call.
+func userOf(id string) (user string, number int) {
+	at := strings.LastIndexByte(id, '-')
+	number, _ = strconv.Atoi(id[at+1:])
+	return id[:at], number
+}
+
+// RoundTrip implements http.RoundTripper: it sends a request of a collector to a receiver.
+func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
+	r := p.receivers[req.URL.Host]
+	id := req.Header.Get("X-Message-Id")
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return nil, errors.New("the process is dead")
+	}
+	m := r.mode
+	takes := time.Duration(r.chanceLocked(r.host+id, uint64(m.slowest)+1))
+	fails := r.chanceLocked(r.host+id, 100) < m.failures
+	if fails && m.status == 0 {
+		p.mu.Unlock()
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}
+	r.begin(p, id)
+	p.mu.Unlock()
+
+	var canceled error
+	select {
+	case <-time.After(takes):
+	case <-req.Context().Done():
+		canceled = req.Context().Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status, header := http.StatusOK, http.Header{}
+	if fails {
+		status = m.status
+	}
+	if p.dead || canceled != nil && errors.Is(context.Cause(req.Context()), context.Canceled) && r.chanceLocked(id, 2) == 0 {
+		status = 0 // the receiver noticed that the request was canceled
+	}
+	r.finish(p, id, status)
+	switch {
+	case canceled != nil:
+		return nil, canceled
+	case p.dead:
+		return nil, errors.New("the process is dead")
+	}
+	if m.retryAfter > 0 && status == m.status {
+		seconds := 1 + r.chanceLocked(r.host, uint64(m.retryAfter))
+		header.Set("Retry-After", fmt.Sprint(seconds))
+		r.noteLocked("%s requests a pause of %d s", r.host, seconds)
+		if until := time.Now().Add(time.Duration(seconds) * time.Second); until.After(r.held.until) {
+			r.held = held{time.Now(), until, p}
+		}
+	}
+	return &http.Response{StatusCode: status, Header: header, Body: http.NoBody}, nil
+}
+
+// begin checks a request when it begins. The lock is held.
+func (r *receiver) begin(p *instance, id string) {
+	user, n := userOf(id)
+	r.noteLocked("%s sends %s to %s", p.name, id, r.host)
+	if h := r.held; time.Now().Before(h.until) && (p == h.by && time.Since(h.from) > time.Millisecond || time.Since(h.from) > propagation && h.by.lived(h.from)) {
+		r.problem("%s sends %s to %s, which has requested a pause until %v", p.name, id, r.host, h.until.Sub(start))
+	}
+	if !r.pausedAt.IsZero() && time.Since(r.pausedAt) > propagation {
+		r.problem("%s sends %s to %s, which is paused since %v", p.name, id, r.host, r.pausedAt.Sub(start))
+	}
+	if source, _, _ := strings.Cut(id, "-"); r.host == "ads" && source != "web" {
+		r.problem("%s sends %s to %s, which is not connected to its source", p.name, id, r.host)
+	}
+	if r.isOrdered && r.active[user] > 0 {
+		r.problem("%s sends %s to %s while another call of the user is in flight", p.name, id, r.host)
+	}
+	r.active[user]++
+	if !r.visit(id).exempt {
+		r.begun[user] = max(r.begun[user], n)
+	}
+}
+
+// lived reports whether the process ran long enough after a time to store a pause. The lock is held.
+func (p *instance) lived(from time.Time) bool { return !p.dead }
+
+// finish records a response. The lock is held.
+func (r *receiver) finish(p *instance, id string, status int) {
+	user, n := userOf(id)
+	r.noteLocked("%s responds to %s of %s with %d", r.host, id, p.name, status)
+	r.active[user]--
+	v := r.visit(id)
+	final := status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusGone
+	if status == http.StatusOK {
+		v.accepted++
+	}
+	if final && !v.final && !v.exempt && r.isOrdered && r.begun[user] > n {
+		r.problem("%s received call %d of %s before %s had ended", r.host, r.begun[user], user, id)
+	}
+	v.final = v.final || final
+}

@@ -1,0 +1,359 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A world is a complete system in a synctest bubble: senders, collectors, a NATS server in memory,
+// and receivers. A seed determines all decisions. There are no sockets, and no time passes.
+//
+// Operations change the world at random; see the table operations. The receivers check each request
+// when it arrives, and settle checks the final state.
+type world struct {
+	t          *testing.T
+	seed       uint64
+	random     *rand.Rand // selects operations
+	server     *fakenats.Server
+	collectors []*collector
+	apps       []*app
+	settings   settings.Settings
+
+	mu        sync.Mutex // guards the fields below
+	trace     []string
+	problems  []string
+	calm      bool                 // whether there are no faults
+	chances   map[string]uint64    // number of random decisions of each kind
+	stalls    map[string]time.Time // end of the stall of each stream
+	receivers map[string]*receiver // by host, which is the destination's name
+	requests  int                  // number of requests to NATS
+}
+
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestSystemSimulation runs the seeds 1 to WORLD_SEEDS (default 60), only the seed WORLD_SEED, or
+// the seeds from WORLD_SEED to WORLD_SEEDS.
+func TestSystemSimulation(t *testing.T) {
+	first, last := uint64(1), uint64(60)
+	if testing.Short() {
+		last = 10
+	}
+	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEED"), 10, 64); err == nil {
+		first, last = n, n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
+		last = n
+	}
+	for seed := first; seed <= last && !t.Failed(); seed++ {
+		simulateWorld(t, seed)
+	}
+}
+
+// simulateWorld runs one seed and returns its decisions.
+func simulateWorld(t *testing.T, seed uint64) (trace []string) {
+	defer jetstream.CleanTimers() // the NATS client pools timers, which cannot move between bubbles
+	jetstream.CleanTimers()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
+		w := newWorld(t, seed)
+		defer func() { trace = w.trace }()
+		defer w.end()
+		w.run()
+	})
+	return trace
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), server: fakenats.New(false),
+		chances: map[string]uint64{}, stalls: map[string]time.Time{}, receivers: map[string]*receiver{},
+	}
+	w.server.Judge(w.judge)
+	for _, d := range []tracking.Destination{{Name: "crm"}, {Name: "ads", Sources: []string{"web"}}} {
+		d.Webhooks = []webhook.Endpoint{{URL: "http://" + d.Name}}
+		if d.Name == "crm" {
+			d.Order = tracking.OrderUser
+		}
+		w.settings.Destinations = append(w.settings.Destinations, d)
+		w.receivers[d.Name] = newReceiver(w, d.Name)
+	}
+	for _, name := range []string{"web", "ios"} {
+		w.settings.Sources = append(w.settings.Sources, tracking.Source{Name: name, WriteKey: name + "-key"})
+	}
+	for i := range 1 + w.random.IntN(3) {
+		w.collectors = append(w.collectors, &collector{world: w, name: fmt.Sprint("c", i+1), link: w.server.Link()})
+	}
+	for _, s := range w.settings.Sources {
+		w.apps = append(w.apps, &app{world: w, source: s, batches: make(chan []string, 1000), counts: map[string]int{}})
+	}
+	return w
+}
+
+// run starts the world, changes it at random, and checks its final state.
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var background sync.WaitGroup
+	background.Go(func() { w.server.Run(ctx, 100*time.Millisecond) })
+	defer background.Wait()
+	defer cancel()
+	for _, c := range w.collectors {
+		c.start()
+	}
+	defer func() {
+		for _, c := range w.collectors {
+			c.kill()
+		}
+	}()
+	var sending sync.WaitGroup
+	for _, s := range w.apps {
+		sending.Go(s.run)
+	}
+	for range 60 {
+		w.operate()
+		w.sleep(time.Duration(w.random.IntN(2000)) * time.Millisecond)
+	}
+	w.endFaults()
+	for _, s := range w.apps {
+		close(s.batches)
+	}
+	sending.Wait()
+	w.settle()
+}
+
+// end reports the problems of a run, and how to repeat it.
+func (w *world) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.problems) > 0 {
+		w.t.Errorf("%s\n%s\nRepeat it: WORLD_SEED=%d go test -run TestSystemSimulation ./mockserver/collector/internal/jetstream",
+			strings.Join(w.trace[max(0, len(w.trace)-traceLines()):], "\n"), strings.Join(w.problems[:min(10, len(w.problems))], "\n"), w.seed)
+	}
+}
+
+// traceLines returns the number of trace lines to print.
+func traceLines() int {
+	if n, err := strconv.Atoi(os.Getenv("WORLD_TRACE")); err == nil {
+		return n
+	}
+	return 100
+}
+
+// sleep waits. The nanoseconds ensure that no two events occur at the same time: their order would be
+// random.
+func (w *world) sleep(d time.Duration) { time.Sleep(d + time.Duration(w.chance("sleep", 1000))) }
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%v ", time.Since(start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+// problem reports a violation. The lock is held.
+func (w *world) problem(format string, args ...any) {
+	w.noteLocked("PROBLEM: "+format, args...)
+	w.problems = append(w.problems, fmt.Sprintf("%v ", time.Since(start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+// chance returns a random number below n. It depends only on the seed, the kind of the decision, and
+// the number of earlier decisions of that kind.
+func (w *world) chance(kind string, n uint64) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.chanceLocked(kind, n)
+}
+
+func (w *world) chanceLocked(kind string, n uint64) uint64 {
+	w.chances[kind]++
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, w.seed, kind, w.chances[kind])
+	return (h.Sum64() >> 8) % n
+}
+
+// judge decides about a request to NATS.
+func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests++
+	kind := r.Stream
+	if words := strings.Split(r.Subject, "."); words[0] == "$JS" && len(words) > 3 {
+		kind = strings.Join(words[:4], ".")
+	}
+	took := 200*time.Microsecond + time.Duration(w.chanceLocked(kind, 1_000_000))
+	if until := w.stalls[r.Stream]; !w.calm && r.Stream != "" && until.After(time.Now()) {
+		took += time.Until(until)
+	}
+	if w.calm || w.chanceLocked(kind, 200) > 0 {
+		return took, fakenats.Done
+	}
+	fate := []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[w.chanceLocked(kind, 3)]
+	w.noteLocked("request %v: %v", r, fate)
+	return took, fate
+}
+
+// A collector is a process with a real collector. It can be killed and started again.
+type collector struct {
+	*world
+	name    string
+	link    *fakenats.Link
+	process *instance // nil while it does not run
+}
+
+// An instance is one run of a collector.
+type instance struct {
+	*collector
+	journal *jetstream.Journal
+	engine  *engine.Collector
+	dead    bool // guarded by world.mu
+	started time.Time
+}
+
+// start starts a process. It tries again while the server does not respond.
+func (c *collector) start() {
+	c.note("%s starts", c.name)
+	c.link.Cut(false)
+	for {
+		p := &instance{collector: c, started: time.Now()}
+		err := p.open()
+		if err == nil {
+			c.process = p
+			return
+		}
+		if !jetstream.Transient(err) {
+			c.t.Fatalf("seed %d: %s does not start: %v", c.seed, c.name, err)
+		}
+		c.note("%s does not start yet: %v", c.name, err)
+		c.sleep(time.Second)
+	}
+}
+
+func (p *instance) open() (err error) {
+	log := slog.New(&traceHandler{world: p.world, name: p.name})
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	p.journal, err = jetstream.OpenOn(ctx, jetstream.Options{NATS: &jetstream.NATS{Replicas: 1}, Logger: log}, p.link, p.chance("writer", 1<<50))
+	if err != nil {
+		return err
+	}
+	config := engine.Config{
+		Sources: p.settings.Sources, Destinations: p.settings.Destinations, Journal: p.journal, Shared: true, Seen: p.journal.Seen, OnStored: p.journal.OnStored,
+		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
+		Jitter: func() float64 { return float64(p.chance("jitter", 1000)) / 1000 }, Logger: log, Concurrency: 8,
+	}
+	if config.Store, err = p.journal.Settings(ctx); err == nil {
+		config.State, err = p.journal.State(ctx)
+	}
+	if err == nil {
+		p.engine, err = engine.New(config)
+	}
+	if err != nil {
+		_ = p.journal.Close()
+	}
+	return err
+}
+
+// kill ends a process. Its requests in transit may be executed, but it receives no responses.
+func (c *collector) kill() {
+	p := c.process
+	if p == nil {
+		return
+	}
+	c.note("%s is killed", c.name)
+	c.mu.Lock()
+	p.dead = true
+	c.mu.Unlock()
+	c.process = nil
+	c.link.Cut(true)
+	_ = p.journal.Close()
+	_ = p.engine.Close()
+}
+
+// stop ends a process in order.
+func (c *collector) stop() {
+	p := c.process
+	if p == nil {
+		return
+	}
+	c.note("%s stops", c.name)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	_ = p.engine.Shutdown(ctx) // requests may be canceled
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.dead = true
+	c.process = nil
+}
+
+// running returns the running processes.
+func (w *world) running() (all []*instance) {
+	for _, c := range w.collectors {
+		if c.process != nil {
+			all = append(all, c.process)
+		}
+	}
+	return all
+}
+
+// Observe implements event.Observer.
+func (p *instance) Observe(e event.Event) {
+	if ended, ok := e.(tracking.Ended); ok && ended.State == tracking.StatePending && ended.Reason == "replayed" {
+		p.receivers[ended.Destination].replayed(ended.CallID)
+	}
+}
+
+// A traceHandler adds the log of a process to the trace, and checks that it contains no secrets.
+type traceHandler struct {
+	*world
+	name  string
+	attrs []slog.Attr
+}
+
+func (l *traceHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (l *traceHandler) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	add := func(a slog.Attr) bool { text += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true }
+	for _, a := range l.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	l.note("%s: %s", l.name, text)
+	if strings.Contains(text, "-key") {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.problem("the log contains a write key: %s", text)
+	}
+	return nil
+}
+
+func (l *traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &traceHandler{l.world, l.name, append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
+}
+
+func (l *traceHandler) WithGroup(string) slog.Handler { return l }
