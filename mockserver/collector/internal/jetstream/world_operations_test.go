@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // An operation changes the world. To add an operation, add a line to the table. The operation must
@@ -30,6 +31,11 @@ var operations = []operation{
 	{2, (*world).resume},
 	{2, (*world).stall},
 	{2, (*world).changeLeader},
+	{2, (*world).partition},
+	{4, (*world).sync},
+	{1, (*world).damage},
+	{1, (*world).deleteUsers},
+	{3, (*world).changeExtra},
 	{2, func(w *world) { w.sleep(time.Duration(w.random.IntN(120)) * time.Second) }},
 }
 
@@ -114,6 +120,61 @@ func (w *world) changeLeader() {
 	stream := streams[w.random.IntN(len(streams))]
 	w.note("%s has a new leader", stream)
 	w.server.ChangeLeader(stream)
+}
+
+// partition interrupts a collector's path to NATS for some time.
+func (w *world) partition() {
+	c := w.one()
+	set, d := c.link.Cut, time.Duration(w.random.IntN(20_000))*time.Millisecond
+	if w.random.IntN(2) == 0 {
+		set = c.link.Silence
+	}
+	p := c.process
+	if p == nil {
+		return
+	}
+	w.note("%s is partitioned for %v", c.name, d)
+	set(true)
+	w.mu.Lock()
+	c.blind = time.Now().Add(d)
+	w.mu.Unlock()
+	go func() {
+		w.sleep(d)
+		if w.mu.Lock(); !p.dead {
+			defer set(false)
+		}
+		w.mu.Unlock()
+	}()
+}
+
+// changeExtra adds, changes or removes a destination at run time.
+func (w *world) changeExtra() {
+	r, n := w.receivers[extra], w.random.IntN(5)
+	denied := types[w.random.IntN(len(types))]
+	w.mu.Lock()
+	r.denied = "" // until the change has succeeded
+	w.mu.Unlock()
+	change := func(d *tracking.Destination) error {
+		d.Types.Deny = []string{denied}
+		return nil
+	}
+	w.background(fmt.Sprintf("change %d of %s", n, extra), func(p *instance) {
+		d := tracking.Destination{Name: extra, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + extra}}}}
+		ctx, changed := p.t.Context(), false
+		switch n {
+		case 0:
+			_ = p.engine.RemoveDestination(ctx, extra) // it may not exist
+		case 1, 2:
+			_ = p.engine.AddDestination(ctx, d) // it may exist
+		default:
+			changed = p.engine.ChangeDestination(ctx, extra, change) == nil
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if r.denied = ""; changed {
+			r.denied, r.deniedAt = denied, time.Now()
+		}
+	})
 }
 
 // An app sends the batches of a source one after another. It repeats each batch until the response

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,7 +28,7 @@ var (
 		{name: "is slow", slowest: 7 * time.Second},
 		{"fails", 100 * time.Millisecond, 70, http.StatusInternalServerError, 0},
 		{"refuses calls", 100 * time.Millisecond, 40, http.StatusBadRequest, 0},
-		{"limits the rate", 100 * time.Millisecond, 30, http.StatusTooManyRequests, 60},
+		{"limits the rate", 100 * time.Millisecond, 30, http.StatusTooManyRequests, 300},
 		{"is gone", 100 * time.Millisecond, 100, http.StatusGone, 0},
 		{name: "vanishes", failures: 100},
 	}
@@ -48,6 +49,8 @@ type receiver struct {
 	begun     map[string]int     // number of the last call with a request, by user
 	held      held
 	pausedAt  time.Time // zero if it may not be paused
+	denied    string    // type of the calls that must not arrive
+	deniedAt  time.Time
 }
 
 // visits are the requests with one call.
@@ -61,6 +64,7 @@ type visits struct {
 type held struct {
 	from, until time.Time
 	by          *instance // process that received the response
+	isUnstored  bool      // whether the process could not store it
 }
 
 func newReceiver(w *world, host string) *receiver {
@@ -86,13 +90,7 @@ func (r *receiver) paused(paused bool) {
 	}
 }
 
-// replayed records that a call may be delivered again.
-func (r *receiver) replayed(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.visit(id).exempt = true
-}
-
+// visit returns the requests with a call. The lock is held.
 func (r *receiver) visit(id string) *visits {
 	if r.visits[id] == nil {
 		r.visits[id] = &visits{}
@@ -100,8 +98,11 @@ func (r *receiver) visit(id string) *visits {
 	return r.visits[id]
 }
 
-// userOf returns the user and the number of a call.
+// userOf returns the user and the number of a call. Each call of a collector counts as another user.
 func userOf(id string) (user string, number int) {
+	if !strings.HasPrefix(id, "web-") && !strings.HasPrefix(id, "ios-") {
+		return id, 0
+	}
 	at := strings.LastIndexByte(id, '-')
 	number, _ = strconv.Atoi(id[at+1:])
 	return id[:at], number
@@ -123,7 +124,12 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.mu.Unlock()
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	}
-	r.begin(p, id)
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		p.problem("a request without a body: %v", err)
+	}
+	r.begin(p, id, body)
+	r.audience.begin(r, id, body)
 	p.mu.Unlock()
 
 	var canceled error
@@ -142,6 +148,9 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 		status = 0 // the receiver noticed that the request was canceled
 	}
 	r.finish(p, id, status)
+	if status == http.StatusOK {
+		r.audience.accept(r, id, body)
+	}
 	switch {
 	case canceled != nil:
 		return nil, canceled
@@ -153,24 +162,27 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 		header.Set("Retry-After", fmt.Sprint(seconds))
 		r.noteLocked("%s requests a pause of %d s", r.host, seconds)
 		if until := time.Now().Add(time.Duration(seconds) * time.Second); until.After(r.held.until) {
-			r.held = held{time.Now(), until, p}
+			r.held = held{from: time.Now(), until: until, by: p}
 		}
 	}
 	return &http.Response{StatusCode: status, Header: header, Body: http.NoBody}, nil
 }
 
 // begin checks a request when it begins. The lock is held.
-func (r *receiver) begin(p *instance, id string) {
+func (r *receiver) begin(p *instance, id string, body []byte) {
 	user, n := userOf(id)
 	r.noteLocked("%s sends %s to %s", p.name, id, r.host)
-	if h := r.held; time.Now().Before(h.until) && (p == h.by && time.Since(h.from) > time.Millisecond || time.Since(h.from) > propagation && h.by.lived(h.from)) {
+	if h := r.held; time.Now().Before(h.until) && h.applies(p) {
 		r.problem("%s sends %s to %s, which has requested a pause until %v", p.name, id, r.host, h.until.Sub(start))
 	}
-	if !r.pausedAt.IsZero() && time.Since(r.pausedAt) > propagation {
+	if !r.pausedAt.IsZero() && time.Since(r.pausedAt) > propagation && p.sees() {
 		r.problem("%s sends %s to %s, which is paused since %v", p.name, id, r.host, r.pausedAt.Sub(start))
 	}
-	if source, _, _ := strings.Cut(id, "-"); r.host == "ads" && source != "web" {
+	if strings.HasPrefix(id, "ios-") && r.host == "ads" {
 		r.problem("%s sends %s to %s, which is not connected to its source", p.name, id, r.host)
+	}
+	if r.denied != "" && strings.Contains(string(body), `"type":"`+r.denied+`"`) && time.Since(r.deniedAt) > propagation && p.sees() {
+		r.problem("%s sends %s to %s, which excludes the type %s since %v", p.name, id, r.host, r.denied, r.deniedAt.Sub(start))
 	}
 	if r.isOrdered && r.active[user] > 0 {
 		r.problem("%s sends %s to %s while another call of the user is in flight", p.name, id, r.host)
@@ -181,8 +193,27 @@ func (r *receiver) begin(p *instance, id string) {
 	}
 }
 
-// lived reports whether the process ran long enough after a time to store a pause. The lock is held.
-func (p *instance) lived(from time.Time) bool { return !p.dead }
+// applies reports whether a process must know the pause. The lock is held.
+func (h held) applies(p *instance) bool {
+	if p == h.by {
+		return time.Since(h.from) > time.Millisecond
+	}
+	stored := h.from.Add(storeTimeout)
+	switch {
+	case h.isUnstored || h.by.dead && h.by.ended.Before(stored) || time.Now().Before(stored):
+		return false
+	case p.started.After(stored):
+		return true
+	}
+	return time.Since(stored) > propagation && p.sees()
+}
+
+// storeTimeout is the longest time until a collector has stored a pause.
+const storeTimeout = 11 * time.Second
+
+// sees reports whether a process must know changes that other processes made before propagation. The
+// lock is held.
+func (p *instance) sees() bool { return time.Since(p.blind) > propagation }
 
 // finish records a response. The lock is held.
 func (r *receiver) finish(p *instance, id string, status int) {

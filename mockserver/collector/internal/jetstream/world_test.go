@@ -21,6 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -37,7 +38,9 @@ type world struct {
 	server     *fakenats.Server
 	collectors []*collector
 	apps       []*app
-	settings   settings.Settings
+	settings   settings.Settings // of the configuration
+	audience   *audience
+	deletions  []users.Deletion // accepted requests
 
 	mu        sync.Mutex // guards the fields below
 	trace     []string
@@ -47,12 +50,14 @@ type world struct {
 	stalls    map[string]time.Time // end of the stall of each stream
 	receivers map[string]*receiver // by host, which is the destination's name
 	requests  int                  // number of requests to NATS
+	kills     int                  // number of killed processes
+	due       map[string]time.Time // next attempts of pending calls, by destination and call
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // TestSystemSimulation runs the seeds 1 to WORLD_SEEDS (default 60), only the seed WORLD_SEED, or
-// the seeds from WORLD_SEED to WORLD_SEEDS.
+// the seeds from WORLD_SEED to WORLD_SEEDS. With WORLD_TRACE=1, it prints all decisions.
 func TestSystemSimulation(t *testing.T) {
 	first, last := uint64(1), uint64(60)
 	if testing.Short() {
@@ -87,7 +92,8 @@ func simulateWorld(t *testing.T, seed uint64) (trace []string) {
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), server: fakenats.New(false),
-		chances: map[string]uint64{}, stalls: map[string]time.Time{}, receivers: map[string]*receiver{},
+		chances: map[string]uint64{}, stalls: map[string]time.Time{}, receivers: map[string]*receiver{}, due: map[string]time.Time{},
+		audience: newAudience(seed),
 	}
 	w.server.Judge(w.judge)
 	for _, d := range []tracking.Destination{{Name: "crm"}, {Name: "ads", Sources: []string{"web"}}} {
@@ -98,6 +104,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.settings.Destinations = append(w.settings.Destinations, d)
 		w.receivers[d.Name] = newReceiver(w, d.Name)
 	}
+	w.receivers[extra] = newReceiver(w, extra)
 	for _, name := range []string{"web", "ios"} {
 		w.settings.Sources = append(w.settings.Sources, tracking.Source{Name: name, WriteKey: name + "-key"})
 	}
@@ -145,18 +152,13 @@ func (w *world) run() {
 func (w *world) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if os.Getenv("WORLD_TRACE") != "" {
+		w.t.Log(strings.Join(w.trace, "\n"))
+	}
 	if len(w.problems) > 0 {
 		w.t.Errorf("%s\n%s\nRepeat it: WORLD_SEED=%d go test -run TestSystemSimulation ./mockserver/collector/internal/jetstream",
-			strings.Join(w.trace[max(0, len(w.trace)-traceLines()):], "\n"), strings.Join(w.problems[:min(10, len(w.problems))], "\n"), w.seed)
+			strings.Join(w.trace[max(0, len(w.trace)-100):], "\n"), strings.Join(w.problems[:min(10, len(w.problems))], "\n"), w.seed)
 	}
-}
-
-// traceLines returns the number of trace lines to print.
-func traceLines() int {
-	if n, err := strconv.Atoi(os.Getenv("WORLD_TRACE")); err == nil {
-		return n
-	}
-	return 100
 }
 
 // sleep waits. The nanoseconds ensure that no two events occur at the same time: their order would be
@@ -194,6 +196,9 @@ func (w *world) chanceLocked(kind string, n uint64) uint64 {
 	return (h.Sum64() >> 8) % n
 }
 
+// extra is the name of a destination that is added and removed at run time.
+const extra = "extra"
+
 // judge decides about a request to NATS.
 func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	w.mu.Lock()
@@ -221,6 +226,7 @@ type collector struct {
 	name    string
 	link    *fakenats.Link
 	process *instance // nil while it does not run
+	blind   time.Time // end of the last partition; guarded by world.mu
 }
 
 // An instance is one run of a collector.
@@ -230,12 +236,14 @@ type instance struct {
 	engine  *engine.Collector
 	dead    bool // guarded by world.mu
 	started time.Time
+	ended   time.Time // guarded by world.mu
 }
 
 // start starts a process. It tries again while the server does not respond.
 func (c *collector) start() {
 	c.note("%s starts", c.name)
 	c.link.Cut(false)
+	c.link.Silence(false)
 	for {
 		p := &instance{collector: c, started: time.Now()}
 		err := p.open()
@@ -284,7 +292,8 @@ func (c *collector) kill() {
 	}
 	c.note("%s is killed", c.name)
 	c.mu.Lock()
-	p.dead = true
+	p.dead, p.ended = true, time.Now()
+	c.kills++
 	c.mu.Unlock()
 	c.process = nil
 	c.link.Cut(true)
@@ -304,7 +313,7 @@ func (c *collector) stop() {
 	_ = p.engine.Shutdown(ctx) // requests may be canceled
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.dead = true
+	p.dead, p.ended = true, time.Now()
 	c.process = nil
 }
 
@@ -320,8 +329,21 @@ func (w *world) running() (all []*instance) {
 
 // Observe implements event.Observer.
 func (p *instance) Observe(e event.Event) {
-	if ended, ok := e.(tracking.Ended); ok && ended.State == tracking.StatePending && ended.Reason == "replayed" {
-		p.receivers[ended.Destination].replayed(ended.CallID)
+	ended, ok := e.(tracking.Ended)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := ended.Destination + "/" + ended.CallID
+	if ended.State != tracking.StatePending {
+		delete(p.due, key)
+		p.receivers[ended.Destination].visit(ended.CallID) // filtered calls have no requests
+		return
+	}
+	p.due[key] = ended.RetryAt
+	if ended.Reason == "replayed" {
+		p.receivers[ended.Destination].visit(ended.CallID).exempt = true
 	}
 }
 
@@ -343,11 +365,16 @@ func (l *traceHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	l.note("%s: %s", l.name, text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noteLocked("%s: %s", l.name, text)
 	if strings.Contains(text, "-key") {
-		l.mu.Lock()
-		defer l.mu.Unlock()
 		l.problem("the log contains a write key: %s", text)
+	}
+	if strings.Contains(text, "could not store the Retry-After pause") {
+		for _, r := range l.receivers {
+			r.held.isUnstored = true
+		}
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func (l *Link) Cut(cut bool) {
 	}
 }
 
-// Silence makes the path lose all data without closing the connections, or ends this.
+// Silence makes the path lose all data without closing the connections, or ends this. New connections
+// are refused, because the client holds a sync.Mutex while it connects.
 func (l *Link) Silence(silent bool) { l.isSilent.Store(silent) }
 
 // Judge sets a function that decides about each request of an automatic server: its duration and
@@ -122,11 +123,17 @@ func (s *Server) Subjects(pattern string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Lose removes the messages of a subject.
-func (s *Server) Lose(subject string) {
+// Lose removes the messages of a subject, and returns their data.
+func (s *Server) Lose(subject string) (lost [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
-		st.remove(func(m *message) bool { return m.subject == subject })
+		st.remove(func(m *message) bool {
+			if m.subject == subject {
+				lost = append(lost, m.data)
+			}
+			return m.subject == subject
+		})
 	}
+	return lost
 }

@@ -85,7 +85,7 @@ func (s *Server) InProcessConn() (net.Conn, error) { return s.connect(&Link{serv
 func (s *Server) connect(l *Link) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running || l.isCut {
+	if !s.running || l.isCut || l.isSilent.Load() {
 		return nil, errors.New("the server is not running")
 	}
 	client, pipe := net.Pipe()
