@@ -68,10 +68,10 @@ func (w *world) background(what string, do func(*instance)) {
 		return
 	}
 	w.note("%s: %s", p.name, what)
-	go func() {
+	w.tasks.Go(func() {
 		do(p)
 		w.note("%s: %s ends", p.name, what)
-	}()
+	})
 }
 
 func (w *world) killOne() { w.one().kill() }
@@ -138,13 +138,13 @@ func (w *world) partition() {
 	w.mu.Lock()
 	c.blind = time.Now().Add(d)
 	w.mu.Unlock()
-	go func() {
+	w.tasks.Go(func() {
 		w.sleep(d)
 		if w.mu.Lock(); !p.dead {
 			defer set(false)
 		}
 		w.mu.Unlock()
-	}()
+	})
 }
 
 // changeExtra adds, changes or removes a destination at run time.

@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,11 +36,14 @@ func (w *world) endFaults() {
 		c.link.Cut(false)
 		c.link.Silence(false)
 	}
-	for _, d := range w.collectors[0].process.engine.Settings().Destinations {
-		if err := w.collectors[0].process.engine.Resume(w.t.Context(), d.Name); err != nil {
-			w.t.Fatalf("seed %d: resuming: %v", w.seed, err)
+	w.tasks.Wait()
+	w.await("all destinations are resumed", func() (failed error) {
+		p := w.running()[0]
+		for _, d := range p.engine.Settings().Destinations {
+			failed = errors.Join(failed, p.engine.Resume(w.t.Context(), d.Name))
 		}
-	}
+		return failed
+	})
 }
 
 // settle waits until no calls are pending, replays the failed calls, and compares the ledgers with the
@@ -49,16 +53,19 @@ func (w *world) settle() {
 	w.await("the last list is accepted", func() error { return p.sync(w.audience.choose()) })
 	w.await("nothing is pending", w.pending)
 	w.await("all deletion requests are complete", func() error { return w.checkDeletions(p) })
-	for _, d := range w.settings.Destinations {
-		if _, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{}); err != nil {
-			w.t.Fatalf("seed %d: replaying: %v", w.seed, err)
+	w.await("the failed calls are replayed", func() (failed error) {
+		for _, d := range w.settings.Destinations {
+			_, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{})
+			failed = errors.Join(failed, err)
 		}
-	}
+		return failed
+	})
 	w.await("nothing is pending after a replay", w.pending)
-	proofs, err := p.engine.Verify(w.t.Context())
-	if err != nil {
-		w.t.Fatalf("seed %d: verifying: %v", w.seed, err)
-	}
+	var proofs []journal.Verification
+	w.await("the ledgers are verified", func() (err error) {
+		proofs, err = p.engine.Verify(w.t.Context())
+		return err
+	})
 	for _, proof := range proofs {
 		if proof.Destination != extra {
 			w.check(p, proof)
@@ -109,10 +116,10 @@ func (w *world) pending() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 		ledgers, err := p.engine.Ledger(ctx)
 		cancel()
-		w.mu.Lock()
 		if err != nil {
-			w.problem("%s cannot read the ledger: %v", p.name, err)
+			return fmt.Errorf("%s cannot read the ledger: %w", p.name, err)
 		}
+		w.mu.Lock()
 		for _, l := range ledgers {
 			n += l.Pending
 			if !l.Holds() {

@@ -40,9 +40,10 @@ type world struct {
 	apps       []*app
 	settings   settings.Settings // of the configuration
 	audience   *audience
-	deletions  []users.Deletion // accepted requests
+	tasks      sync.WaitGroup // operations in progress
 
-	mu        sync.Mutex // guards the fields below
+	mu        sync.Mutex       // guards the fields below
+	deletions []users.Deletion // accepted requests
 	trace     []string
 	problems  []string
 	calm      bool                 // whether there are no faults

@@ -21,6 +21,7 @@ type audience struct {
 	pool    []string                // user IDs
 	lists   map[int]map[string]bool // accepted lists, by the number of the sync
 	begun   int                     // number of the last sync with a notice
+	begunAt time.Time               // time of the first notice of that sync
 	picture map[string]membership   // of the receiver
 	damaged map[string]bool         // users whose stored entry was lost
 }
@@ -94,9 +95,12 @@ func (a *audience) begin(r *receiver, id string, body []byte) {
 		return
 	}
 	r.noteLocked("%s has the notice: sync %d, %.12s %v", id, n.Context.Audience.Sync, n.UserID, n.Traits.Big)
-	a.begun = max(a.begun, n.Context.Audience.Sync)
+	if n.Context.Audience.Sync > a.begun {
+		a.begun, a.begunAt = n.Context.Audience.Sync, time.Now()
+	}
 	list, known := a.lists[a.begun]
-	if r.calm && known && n.Context.Audience.Sync < a.begun && list[n.UserID] != n.Traits.Big && !a.damaged[n.UserID] {
+	isCertain := r.calm && known && len(a.damaged) == 0 && time.Since(a.begunAt) > time.Second
+	if isCertain && n.Context.Audience.Sync < a.begun && list[n.UserID] != n.Traits.Big {
 		r.problem("%s of sync %d contradicts sync %d", id, n.Context.Audience.Sync, a.begun)
 	}
 }
