@@ -24,6 +24,7 @@ var operations = []operation{
 	{30, func(w *world) { w.pick().send(1 + w.random.IntN(12)) }},
 	{10, func(w *world) { w.receiver().change(modes[w.random.IntN(len(modes))]) }},
 	{3, (*world).killOne},
+	{4, (*world).restart},
 	{2, (*world).stopOne},
 	{5, (*world).startOne},
 	{4, (*world).replay},
@@ -75,6 +76,17 @@ func (w *world) background(what string, do func(*instance)) {
 }
 
 func (w *world) killOne() { w.one().kill() }
+
+// restart kills a collector and starts it again.
+func (w *world) restart() {
+	c := w.one()
+	c.kill()
+	w.sleep(time.Duration(w.random.IntN(3000)) * time.Millisecond)
+	if c.process == nil {
+		c.start()
+	}
+}
+
 func (w *world) stopOne() { w.one().stop() }
 func (w *world) startOne() {
 	if c := w.one(); c.process == nil {
@@ -92,16 +104,17 @@ func (w *world) replay() {
 
 func (w *world) pause() {
 	d := w.receiver()
+	paused := d.mayRun()
 	w.background("pause of "+d.host, func(p *instance) {
 		if p.engine.Pause(p.t.Context(), d.host) == nil {
-			d.paused(true)
+			paused()
 		}
 	})
 }
 
 func (w *world) resume() {
 	d := w.receiver()
-	d.paused(false)
+	d.mayRun()
 	w.background("resume of "+d.host, func(p *instance) { _ = p.engine.Resume(p.t.Context(), d.host) })
 }
 

@@ -35,7 +35,7 @@ var (
 )
 
 // propagation is the longest time until all collectors know a change, without partitions.
-const propagation = 30 * time.Second
+const propagation = 20 * time.Second
 
 // A receiver is the webhook of one destination. It checks requests. Its fields are guarded by
 // world.mu.
@@ -47,8 +47,10 @@ type receiver struct {
 	visits    map[string]*visits // by message ID
 	active    map[string]int     // number of requests in flight, by user
 	begun     map[string]int     // number of the last call with a request, by user
+	ended     map[string]end     // last response, by user
 	held      held
 	pausedAt  time.Time // zero if it may not be paused
+	resumes   int       // number of calls of mayRun
 	denied    string    // type of the calls that must not arrive
 	deniedAt  time.Time
 }
@@ -60,6 +62,15 @@ type visits struct {
 	exempt   bool // whether the call was replayed
 }
 
+// An end is the end of a request to a receiver.
+type end struct {
+	at time.Time
+	by *instance
+}
+
+// stalled is the longest time between two calls of a user without faults.
+const stalled = 2 * time.Second
+
 // A held is a pause that the receiver requested.
 type held struct {
 	from, until time.Time
@@ -68,7 +79,7 @@ type held struct {
 }
 
 func newReceiver(w *world, host string) *receiver {
-	return &receiver{world: w, host: host, mode: healthy, isOrdered: host == "crm", visits: map[string]*visits{}, active: map[string]int{}, begun: map[string]int{}}
+	return &receiver{world: w, host: host, mode: healthy, isOrdered: host == "crm", visits: map[string]*visits{}, active: map[string]int{}, begun: map[string]int{}, ended: map[string]end{}}
 }
 
 func (r *receiver) change(m mode) {
@@ -78,15 +89,20 @@ func (r *receiver) change(m mode) {
 	r.mode = m
 }
 
-// paused records that the destination is paused, or may not be.
-func (r *receiver) paused(paused bool) {
+// mayRun records that the destination may not be paused. It returns a function that records a pause,
+// unless mayRun is called in the meantime.
+func (r *receiver) mayRun() (paused func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case !paused:
-		r.pausedAt = time.Time{}
-	case r.pausedAt.IsZero():
-		r.pausedAt = time.Now()
+	r.resumes++
+	resumes := r.resumes
+	r.pausedAt = time.Time{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.resumes == resumes {
+			r.pausedAt = time.Now()
+		}
 	}
 }
 
@@ -187,6 +203,10 @@ func (r *receiver) begin(p *instance, id string, body []byte) {
 	if r.isOrdered && r.active[user] > 0 {
 		r.problem("%s sends %s to %s while another call of the user is in flight", p.name, id, r.host)
 	}
+	last := r.ended[user]
+	if waited := time.Since(last.at); r.settling && r.isOrdered && last.by == p && n > r.begun[user] && waited > stalled && last.at.After(r.held.until) {
+		r.problem("%s sends %s to %s %v after the previous call of the user", p.name, id, r.host, waited)
+	}
 	r.active[user]++
 	if !r.visit(id).exempt {
 		r.begun[user] = max(r.begun[user], n)
@@ -220,6 +240,9 @@ func (r *receiver) finish(p *instance, id string, status int) {
 	user, n := userOf(id)
 	r.noteLocked("%s responds to %s of %s with %d", r.host, id, p.name, status)
 	r.active[user]--
+	if r.ended[user] = (end{}); status == http.StatusOK && r.settling {
+		r.ended[user] = end{time.Now(), p}
+	}
 	v := r.visit(id)
 	final := status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusGone
 	if status == http.StatusOK {

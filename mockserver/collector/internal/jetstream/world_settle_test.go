@@ -30,13 +30,15 @@ func (w *world) endFaults() {
 	}
 	for _, r := range w.receivers {
 		r.change(healthy)
-		r.paused(false)
 	}
 	for _, c := range w.collectors {
 		c.link.Cut(false)
 		c.link.Silence(false)
 	}
 	w.tasks.Wait()
+	for _, r := range w.receivers {
+		r.mayRun()
+	}
 	w.await("all destinations are resumed", func() (failed error) {
 		p := w.running()[0]
 		for _, d := range p.engine.Settings().Destinations {
@@ -49,6 +51,9 @@ func (w *world) endFaults() {
 // settle waits until no calls are pending, replays the failed calls, and compares the ledgers with the
 // sent calls and with the calls that the receivers have accepted.
 func (w *world) settle() {
+	w.mu.Lock()
+	w.settling = true
+	w.mu.Unlock()
 	p := w.running()[0]
 	w.await("the last list is accepted", func() error { return p.sync(w.audience.choose()) })
 	w.await("nothing is pending", w.pending)

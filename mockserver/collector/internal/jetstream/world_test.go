@@ -47,6 +47,7 @@ type world struct {
 	trace     []string
 	problems  []string
 	calm      bool                 // whether there are no faults
+	settling  bool                 // whether all calls are stored, too
 	chances   map[string]uint64    // number of random decisions of each kind
 	stalls    map[string]time.Time // end of the stall of each stream
 	receivers map[string]*receiver // by host, which is the destination's name
@@ -213,7 +214,11 @@ func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	if until := w.stalls[r.Stream]; !w.calm && r.Stream != "" && until.After(time.Now()) {
 		took += time.Until(until)
 	}
-	if w.calm || w.chanceLocked(kind, 200) > 0 {
+	rate := uint64(200)
+	if kind == r.Stream {
+		rate = 30 // a message for a stream
+	}
+	if w.calm || w.chanceLocked(kind, rate) > 0 {
 		return took, fakenats.Done
 	}
 	fate := []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[w.chanceLocked(kind, 3)]
