@@ -32,12 +32,12 @@ type membership struct {
 	member bool
 }
 
-// newAudience returns an audience. Every fourth seed has long lists, which need several segments.
+// newAudience returns an audience. Every eighth seed has long lists, which need several segments.
 func newAudience(seed uint64) *audience {
 	a := &audience{random: rand.New(rand.NewPCG(seed, 2)), lists: map[int]map[string]bool{}, picture: map[string]membership{}, damaged: map[string]bool{}}
 	n, padding := 20, ""
-	if seed%4 == 0 {
-		n, padding = 400, strings.Repeat("x", 1000)
+	if seed%8 == 0 {
+		n, padding = 300, strings.Repeat("x", 1000)
 	}
 	for i := range n {
 		a.pool = append(a.pool, fmt.Sprintf("member%d%s.", i, padding))
