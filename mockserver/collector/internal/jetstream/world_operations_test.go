@@ -2,10 +2,6 @@ package jetstream_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -23,6 +19,7 @@ type operation struct {
 var operations = []operation{
 	{30, func(w *world) { w.pick().send(1 + w.random.IntN(12)) }},
 	{10, func(w *world) { w.receiver().change(modes[w.random.IntN(len(modes))]) }},
+	{2, func(w *world) { w.pick().restart() }},
 	{3, (*world).killOne},
 	{4, (*world).restart},
 	{2, (*world).stopOne},
@@ -188,72 +185,4 @@ func (w *world) changeExtra() {
 			r.denied, r.deniedAt = denied, time.Now()
 		}
 	})
-}
-
-// An app sends the batches of a source one after another. It repeats each batch until the response
-// is 200.
-type app struct {
-	*world
-	source  tracking.Source
-	batches chan []string  // message IDs
-	counts  map[string]int // number of calls of each user
-	sent    []string       // message IDs
-	unsure  int            // number of calls that were sent to more than one process
-}
-
-// send sends n calls. Their IDs consist of the source, the user and a number.
-func (s *app) send(n int) {
-	var batch []string
-	for range n {
-		user := fmt.Sprint("u", s.random.IntN(4))
-		s.counts[user]++
-		batch = append(batch, fmt.Sprintf("%s-%s-%d", s.source.Name, user, s.counts[user]))
-	}
-	s.note("%s sends %v", s.source.Name, batch)
-	s.sent = append(s.sent, batch...)
-	s.batches <- batch
-}
-
-var types = []string{"track", "identify", "page", "screen", "group", "alias"}
-
-// encode returns the call with a message ID.
-func encode(id string) string {
-	user := id[:strings.LastIndexByte(id, '-')]
-	return fmt.Sprintf(`{"type":%q,"event":"E","name":"N","groupId":"g","previousId":"old-%s","userId":%q,"messageId":%q}`, types[len(id)%len(types)], user, user, id)
-}
-
-func (s *app) run() {
-	for batch := range s.batches {
-		var tried []*instance
-		for !s.try(batch, &tried) {
-			s.sleep(500 * time.Millisecond)
-		}
-		if len(tried) > 1 {
-			s.unsure += len(batch)
-		}
-	}
-}
-
-// try sends a batch to one of the collectors, and reports whether it was accepted.
-func (s *app) try(batch []string, tried *[]*instance) bool {
-	c := s.collectors[s.chance("balance", uint64(len(s.collectors)))]
-	p := c.process
-	if p == nil {
-		return false
-	}
-	if !slices.Contains(*tried, p) {
-		*tried = append(*tried, p)
-	}
-	calls := make([]string, len(batch))
-	for i, id := range batch {
-		calls[i] = encode(id)
-	}
-	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, "/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
-	r.SetBasicAuth(s.source.WriteKey, "")
-	answer := httptest.NewRecorder()
-	p.engine.ServeHTTP(answer, r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noteLocked("%s responds to %v with %d", c.name, batch[0], answer.Code)
-	return !p.dead && answer.Code == http.StatusOK
 }

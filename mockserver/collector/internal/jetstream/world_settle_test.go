@@ -56,6 +56,7 @@ func (w *world) settle() {
 	w.mu.Unlock()
 	p := w.running()[0]
 	w.await("the last list is accepted", func() error { return p.sync(w.audience.choose()) })
+	w.await("the calls of all lists are created", p.synced)
 	w.await("nothing is pending", w.pending)
 	w.await("all deletion requests are complete", func() error { return w.checkDeletions(p) })
 	w.await("the failed calls are replayed", func() (failed error) {

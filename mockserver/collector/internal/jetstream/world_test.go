@@ -27,7 +27,8 @@ import (
 )
 
 // A world is a complete system in a synctest bubble: senders, collectors, a NATS server in memory,
-// and receivers. A seed determines all decisions. There are no sockets, and no time passes.
+// and receivers. A seed determines all decisions. There are no sockets, and no time passes. Only the
+// client's spool is on a disk.
 //
 // Operations change the world at random; see the table operations. The receivers check each request
 // when it arrives, and settle checks the final state.
@@ -58,17 +59,17 @@ type world struct {
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestSystemSimulation runs the seeds 1 to WORLD_SEEDS (default 60), only the seed WORLD_SEED, or
-// the seeds from WORLD_SEED to WORLD_SEEDS. With WORLD_TRACE=1, it prints all decisions.
+// TestSystemSimulation runs the seeds 1 to SEEDS (default 60), only the seed SEED, or
+// the seeds from SEED to SEEDS. With TRACE=1, it prints all decisions.
 func TestSystemSimulation(t *testing.T) {
 	first, last := uint64(1), uint64(60)
 	if testing.Short() {
 		last = 10
 	}
-	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEED"), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		first, last = n, n
 	}
-	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
 		last = n
 	}
 	for seed := first; seed <= last && !t.Failed(); seed++ {
@@ -114,7 +115,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.collectors = append(w.collectors, &collector{world: w, name: fmt.Sprint("c", i+1), link: w.server.Link()})
 	}
 	for _, s := range w.settings.Sources {
-		w.apps = append(w.apps, &app{world: w, source: s, batches: make(chan []string, 1000), counts: map[string]int{}})
+		w.apps = append(w.apps, &app{world: w, source: s, batches: make(chan []string, 1000), counts: map[string]int{}, results: map[string]bool{}})
+	}
+	if ios := w.apps[1]; seed%2 == 0 {
+		ios.spool = t.TempDir()
 	}
 	return w
 }
@@ -135,16 +139,18 @@ func (w *world) run() {
 		}
 	}()
 	var sending sync.WaitGroup
-	for _, s := range w.apps {
-		sending.Go(s.run)
+	for _, a := range w.apps {
+		sending.Go(a.run)
 	}
+	w.apps[1].open()
 	for range 60 {
 		w.operate()
 		w.sleep(time.Duration(w.random.IntN(2000)) * time.Millisecond)
 	}
 	w.endFaults()
-	for _, s := range w.apps {
-		close(s.batches)
+	for _, a := range w.apps {
+		close(a.batches)
+		a.finish()
 	}
 	sending.Wait()
 	w.settle()
@@ -154,11 +160,11 @@ func (w *world) run() {
 func (w *world) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if os.Getenv("WORLD_TRACE") != "" {
+	if os.Getenv("TRACE") != "" {
 		w.t.Log(strings.Join(w.trace, "\n"))
 	}
 	if len(w.problems) > 0 {
-		w.t.Errorf("%s\n%s\nRepeat it: WORLD_SEED=%d go test -run TestSystemSimulation ./mockserver/collector/internal/jetstream",
+		w.t.Errorf("%s\n%s\nRepeat it: SEED=%d go test -run TestSystemSimulation ./mockserver/collector/internal/jetstream",
 			strings.Join(w.trace[max(0, len(w.trace)-100):], "\n"), strings.Join(w.problems[:min(10, len(w.problems))], "\n"), w.seed)
 	}
 }
@@ -222,6 +228,9 @@ func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 		return took, fakenats.Done
 	}
 	fate := []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[w.chanceLocked(kind, 3)]
+	if strings.HasPrefix(r.Subject, "$JS.API.CONSUMER.CREATE.KV_") {
+		fate = fakenats.Dropped // the client holds a sync.Mutex until it receives the response
+	}
 	w.noteLocked("request %v: %v", r, fate)
 	return took, fate
 }

@@ -62,6 +62,17 @@ func (a *audience) choose() map[string]bool {
 	return list
 }
 
+// synced returns an error if calls for a list are still to be created.
+func (p *instance) synced() error {
+	all, err := p.engine.Users().Computations(p.t.Context())
+	for _, c := range all {
+		if n := len(c.Syncs); n > 0 && c.Syncs[n-1].State != users.SyncDone {
+			err = fmt.Errorf("sync %s is %v", c.Syncs[n-1].ID, c.Syncs[n-1].State)
+		}
+	}
+	return err
+}
+
 func (p *instance) sync(list map[string]bool) error {
 	s, err := p.engine.Users().StartSync(p.t.Context(), users.SyncRequest{
 		Kind: users.KindAudience, Name: "Big", Source: "web", Destination: "ads", AllowEmpty: true, List: strings.NewReader(strings.Join(slices.Sorted(maps.Keys(list)), "\n")),
