@@ -58,7 +58,7 @@ func (a *app) send(n int) {
 func (a *app) open() {
 	var err error
 	a.client, err = analytics.NewWithConfig(a.source.WriteKey, analytics.Config{
-		Endpoint: "http://collector", FlushAt: 10, FlushAfter: time.Second, Spool: a.spool, HTTPClient: &http.Client{Transport: a}, Logger: log.New(io.Discard, "", 0),
+		Endpoint: "http://collector", FlushAt: 10, FlushAfter: time.Second, Spool: a.spool, MaxAttempts: 1000, HTTPClient: &http.Client{Transport: a}, Logger: log.New(io.Discard, "", 0),
 		Backoff: func(int) time.Duration { return time.Second },
 		Callback: func(r analytics.Result) {
 			a.mu.Lock()

@@ -44,8 +44,9 @@ func (w *world) operate() {
 		total += o.weight
 	}
 	n := w.random.IntN(total)
-	for _, o := range operations {
+	for i, o := range operations {
 		if n -= o.weight; n < 0 {
+			w.executed = append(w.executed, i)
 			o.do(w)
 			return
 		}

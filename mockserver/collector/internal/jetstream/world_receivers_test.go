@@ -187,6 +187,7 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 // begin checks a request when it begins. The lock is held.
 func (r *receiver) begin(p *instance, id string, body []byte) {
 	user, n := userOf(id)
+	r.work.attempts++
 	r.noteLocked("%s sends %s to %s", p.name, id, r.host)
 	if h := r.held; time.Now().Before(h.until) && h.applies(p) {
 		r.problem("%s sends %s to %s, which has requested a pause until %v", p.name, id, r.host, h.until.Sub(start))

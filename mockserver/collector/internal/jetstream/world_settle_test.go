@@ -14,8 +14,9 @@ import (
 )
 
 // grace is the longest time until all calls are delivered, after all are due: a lease of a killed
-// process expires, and another process takes over.
-const grace = time.Minute
+// process expires, and another process takes over. A killed process may also have lost the results of
+// deletions, which are sent again after a minute.
+const grace, deletionGrace = time.Minute, 3 * time.Minute
 
 // endFaults ends all faults and starts all collectors.
 func (w *world) endFaults() {
@@ -53,12 +54,13 @@ func (w *world) endFaults() {
 func (w *world) settle() {
 	w.mu.Lock()
 	w.settling = true
+	before, began := w.work, time.Now()
 	w.mu.Unlock()
 	p := w.running()[0]
 	w.await("the last list is accepted", func() error { return p.sync(w.audience.choose()) })
 	w.await("the calls of all lists are created", p.synced)
 	w.await("nothing is pending", w.pending)
-	w.await("all deletion requests are complete", func() error { return w.checkDeletions(p) })
+	w.awaitWithin(deletionGrace, "all deletion requests are complete", func() error { return w.checkDeletions(p) })
 	w.await("the failed calls are replayed", func() (failed error) {
 		for _, d := range w.settings.Destinations {
 			_, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{})
@@ -80,11 +82,14 @@ func (w *world) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.audience.check(w)
+	w.checkWork(before, began)
 }
 
 // await waits until done returns nil. The limit depends only on the schedule of the next attempts and
 // on the pauses that the receivers have requested.
-func (w *world) await(what string, done func() error) {
+func (w *world) await(what string, done func() error) { w.awaitWithin(grace, what, done) }
+
+func (w *world) awaitWithin(grace time.Duration, what string, done func() error) {
 	w.mu.Lock()
 	limit := time.Now()
 	for _, at := range w.due {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ type world struct {
 	settings   settings.Settings // of the configuration
 	audience   *audience
 	tasks      sync.WaitGroup // operations in progress
+	executed   []int          // indices of the executed operations
 
 	mu        sync.Mutex       // guards the fields below
 	deletions []users.Deletion // accepted requests
@@ -52,7 +54,7 @@ type world struct {
 	chances   map[string]uint64    // number of random decisions of each kind
 	stalls    map[string]time.Time // end of the stall of each stream
 	receivers map[string]*receiver // by host, which is the destination's name
-	requests  int                  // number of requests to NATS
+	work      workload
 	kills     int                  // number of killed processes
 	due       map[string]time.Time // next attempts of pending calls, by destination and call
 }
@@ -77,19 +79,30 @@ func TestSystemSimulation(t *testing.T) {
 	}
 }
 
-// simulateWorld runs one seed and returns its decisions.
-func simulateWorld(t *testing.T, seed uint64) (trace []string) {
+// TestSystemSimulationRepeats checks that a seed always executes the same operations. The times of
+// events may differ by microseconds, because the runtime selects ready goroutines at random.
+func TestSystemSimulationRepeats(t *testing.T) {
+	for seed := uint64(1); seed <= 2; seed++ {
+		first, again := simulateWorld(t, seed), simulateWorld(t, seed)
+		if !slices.Equal(first, again) {
+			t.Errorf("seed %d executes %v, and then %v", seed, first, again)
+		}
+	}
+}
+
+// simulateWorld runs one seed. It returns the executed operations and the next random number.
+func simulateWorld(t *testing.T, seed uint64) (executed []int) {
 	defer jetstream.CleanTimers() // the NATS client pools timers, which cannot move between bubbles
 	jetstream.CleanTimers()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		w := newWorld(t, seed)
-		defer func() { trace = w.trace }()
+		defer func() { executed = append(w.executed, w.random.IntN(1<<30)) }()
 		defer w.end()
 		w.run()
 	})
-	return trace
+	return executed
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -211,7 +224,7 @@ const extra = "extra"
 func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.requests++
+	w.work.requests++
 	kind := r.Stream
 	if words := strings.Split(r.Subject, "."); words[0] == "$JS" && len(words) > 3 {
 		kind = strings.Join(words[:4], ".")
@@ -221,8 +234,9 @@ func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 		took += time.Until(until)
 	}
 	rate := uint64(200)
-	if kind == r.Stream {
-		rate = 30 // a message for a stream
+	if r.Stream != "" && kind == r.Stream { // a message for a stream
+		w.work.published++
+		rate = 30
 	}
 	if w.calm || w.chanceLocked(kind, rate) > 0 {
 		return took, fakenats.Done
@@ -283,7 +297,7 @@ func (p *instance) open() (err error) {
 		return err
 	}
 	config := engine.Config{
-		Sources: p.settings.Sources, Destinations: p.settings.Destinations, Journal: p.journal, Shared: true, Seen: p.journal.Seen, OnStored: p.journal.OnStored,
+		Sources: p.settings.Sources, Destinations: p.settings.Destinations, Journal: countedJournal{p.journal, p.world}, Shared: true, Seen: p.journal.Seen, OnStored: p.journal.OnStored,
 		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
 		Jitter: func() float64 { return float64(p.chance("jitter", 1000)) / 1000 }, Logger: log, Concurrency: 8,
 	}

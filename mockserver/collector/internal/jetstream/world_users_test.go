@@ -135,11 +135,12 @@ func (a *audience) check(w *world) {
 
 // damage removes a segment of a stored list.
 func (w *world) damage() {
+	chosen := w.random.Uint64()
 	subjects := w.server.Subjects("$KV.analytics-state.segment.>")
 	if len(subjects) == 0 {
 		return
 	}
-	subject := subjects[w.random.IntN(len(subjects))]
+	subject := subjects[chosen%uint64(len(subjects))]
 	w.note("%s is lost", subject)
 	for _, data := range w.server.Lose(subject) {
 		w.mu.Lock()
