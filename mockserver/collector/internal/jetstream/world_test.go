@@ -140,7 +140,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var background sync.WaitGroup
-	background.Go(func() { w.server.Run(ctx, 100*time.Millisecond) })
+	background.Go(func() { w.server.Run(ctx, 200*time.Millisecond) })
 	defer background.Wait()
 	defer cancel()
 	for _, c := range w.collectors {
@@ -364,6 +364,7 @@ func (p *instance) Observe(e event.Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.work.results++
 	key := ended.Destination + "/" + ended.CallID
 	if ended.State != tracking.StatePending {
 		delete(p.due, key)

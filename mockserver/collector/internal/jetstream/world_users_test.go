@@ -37,7 +37,7 @@ func newAudience(seed uint64) *audience {
 	a := &audience{random: rand.New(rand.NewPCG(seed, 2)), lists: map[int]map[string]bool{}, picture: map[string]membership{}, damaged: map[string]bool{}}
 	n, padding := 20, ""
 	if seed%8 == 0 {
-		n, padding = 300, strings.Repeat("x", 1000)
+		n, padding = 160, strings.Repeat("x", 1000)
 	}
 	for i := range n {
 		a.pool = append(a.pool, fmt.Sprintf("member%d%s.", i, padding))

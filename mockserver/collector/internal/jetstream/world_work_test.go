@@ -13,6 +13,7 @@ type workload struct {
 	published int // messages published to streams
 	leases    int // leases of entries
 	attempts  int // requests to receivers
+	results   int // results of attempts, and of calls without a request
 }
 
 // A countedJournal counts leases.
@@ -50,7 +51,7 @@ func (r countedReader) Next(ctx context.Context, want journal.Want) (journal.Lea
 // leases and messages. The other work is periodic. The lock is held.
 func (w *world) checkWork(before workload, since time.Time) {
 	seconds, collectors := int(time.Since(since)/time.Second)+1, len(w.collectors)
-	calls := w.work.attempts - before.attempts
+	calls := w.work.attempts - before.attempts + w.work.results - before.results
 	for _, c := range []struct {
 		what       string
 		n, perCall int
@@ -60,10 +61,10 @@ func (w *world) checkWork(before workload, since time.Time) {
 		{"messages", w.work.published - before.published, 2, 2},
 		{"requests", w.work.requests - before.requests, 4, 15},
 	} {
-		limit := 100 + calls*c.perCall + seconds*collectors*c.perSecond
-		w.noteLocked("%d %s for %d attempts in %d s by %d collectors, limit %d", c.n, c.what, calls, seconds, collectors, limit)
+		limit := 200 + calls*c.perCall + seconds*collectors*c.perSecond
+		w.noteLocked("%d %s for %d attempts and results in %d s by %d collectors, limit %d", c.n, c.what, calls, seconds, collectors, limit)
 		if c.n > limit {
-			w.problem("%d %s for %d attempts in %d s by %d collectors", c.n, c.what, calls, seconds, collectors)
+			w.problem("%d %s for %d attempts and results in %d s by %d collectors", c.n, c.what, calls, seconds, collectors)
 		}
 	}
 }
