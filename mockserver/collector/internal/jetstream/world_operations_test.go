@@ -31,7 +31,7 @@ var operations = []operation{
 	{2, (*world).changeLeader},
 	{2, (*world).partition},
 	{4, (*world).sync},
-	{1, (*world).damage},
+	{2, (*world).damage},
 	{1, (*world).deleteUsers},
 	{3, (*world).changeExtra},
 	{2, func(w *world) { w.sleep(time.Duration(w.random.IntN(120)) * time.Second) }},

@@ -37,7 +37,7 @@ func newAudience(seed uint64) *audience {
 	a := &audience{random: rand.New(rand.NewPCG(seed, 2)), lists: map[int]map[string]bool{}, picture: map[string]membership{}, damaged: map[string]bool{}}
 	n, padding := 20, ""
 	if seed%8 == 0 {
-		n, padding = 160, strings.Repeat("x", 1000)
+		n, padding = 220, strings.Repeat("x", 1000)
 	}
 	for i := range n {
 		a.pool = append(a.pool, fmt.Sprintf("member%d%s.", i, padding))
@@ -54,6 +54,9 @@ func (w *world) sync() {
 // choose returns a random list.
 func (a *audience) choose() map[string]bool {
 	list, chance := map[string]bool{}, a.random.IntN(10)
+	if len(a.pool) > 100 {
+		chance = 6 + chance%4 // so that most lists have two segments
+	}
 	for _, user := range a.pool {
 		if a.random.IntN(10) < chance {
 			list[user] = true
