@@ -92,8 +92,9 @@ damage: ## flip JOURNAL_FLIPS (100) bits in each queue file and LIST_FLIPS (200)
 	JOURNAL_SEED=$$$$ LIST_FLIPS=$(LIST_FLIPS) go test -count=1 -v -timeout 60m -run '^TestLostListRecords$$' $(COLLECTOR)/internal/service
 
 SEEDS ?= 10000
-simulate: ## simulate crashes between any two steps of a queue, with SEEDS (10000) seeds, or from SEED to SEEDS
+simulate: ## simulate the queue and the complete system, with SEEDS (10000) seeds, or from SEED to SEEDS
 	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
+	SEEDS=$(SEEDS) go test -count=1 -timeout 300m -run '^TestSystemSimulation$$' $(COLLECTOR)/internal/jetstream
 
 ORDER_SEEDS ?= 5000
 HOLD_SEEDS ?= 500

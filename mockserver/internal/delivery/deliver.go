@@ -41,11 +41,11 @@ func (w *Worker) jobsOf(e *journal.Entry, rs *requests) []job {
 // A delivery is the result of one attempt at a call.
 type delivery struct {
 	tracking.Outcome
-	decided    bool          // false if the attempt was canceled or the call was postponed
-	kept       bool          // filtered, but kept for replay
-	due        time.Time     // time of a pending call's next attempt, with ordered delivery; zero if it may begin now or after earlier calls
-	retryAfter time.Duration // requested by a receiver
-	missed     bool          // no webhook accepted a connection
+	decided   bool      // false if the attempt was canceled or the call was postponed
+	kept      bool      // filtered, but kept for replay
+	due       time.Time // time of a pending call's next attempt, with ordered delivery; zero if it may begin now or after earlier calls
+	notBefore time.Time // earliest next attempt, as requested by a receiver; zero if it requested none
+	missed    bool      // no webhook accepted a connection
 }
 
 func failed(reason string) delivery {
@@ -207,11 +207,15 @@ func (v *verdict) conclude() outcome {
 		}
 		j.status.pauseRequested(now, v.hold, j.cause)
 	}
+	var notBefore time.Time
+	if v.retryAfter > 0 {
+		notBefore = time.Now().Add(v.retryAfter)
+	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}
-	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter, missed: !v.sent}
+	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, notBefore: notBefore, missed: !v.sent}
 	switch {
 	case !v.sent:
 		return outcomeUnreachable

@@ -210,7 +210,7 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	} else if ok {
 		attempt = min(attempt, sender.AttemptsIn(worked))
 	}
-	next, inTime := sender.Next(now, end, attempt, d.retryAfter, oe.Jitter())
+	next, inTime := sender.Next(now, end, attempt, d.notBefore.Sub(now), oe.Jitter())
 	switch {
 	case inTime:
 		d.due = next

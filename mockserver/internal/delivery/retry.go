@@ -91,10 +91,12 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 // Temporary failures are retried until the window of the entry ends.
 func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.Result, ok bool) {
 	interrupted, attempt := 0, 0 // attempt is the highest number of a failed attempt
-	var retryAfter time.Duration
+	var notBefore time.Time
 	for i := range jobs {
 		d := &jobs[i].delivery
-		retryAfter = max(retryAfter, d.retryAfter)
+		if d.notBefore.After(notBefore) {
+			notBefore = d.notBefore
+		}
 		if !d.decided {
 			interrupted++
 		} else if d.State == tracking.StatePending {
@@ -108,7 +110,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	inTime := true
 	if attempt > 0 {
 		var next time.Time
-		if next, inTime = sender.Next(now, windowEnd(e), attempt, retryAfter, w.Jitter()); inTime {
+		if next, inTime = sender.Next(now, windowEnd(e), attempt, notBefore.Sub(now), w.Jitter()); inTime {
 			r.RetryAt = next
 		}
 	}

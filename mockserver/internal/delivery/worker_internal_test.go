@@ -182,3 +182,28 @@ func TestWorkerReopensItsQueue(t *testing.T) {
 		w.Stop()
 	})
 }
+
+// TestRetryAfterBeginsAtTheResponse checks that a call is retried when the requested pause ends, even
+// if other calls of its entry waited for the end of the pause.
+func TestRetryAfterBeginsAtTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, limited := time.Now(), make(chan time.Duration, 2) // attempts of the call a
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			a := webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
+			if r.MessageID != "a" {
+				time.Sleep(time.Second)
+				return a
+			}
+			limited <- time.Since(began)
+			if r.Number == 1 {
+				a.Status, a.Verdict, a.RetryAfter = http.StatusTooManyRequests, webhook.Temporary, time.Minute
+			}
+			return a
+		})
+		w.Start()
+		defer w.Stop()
+		appendCalls(t, memory, "a", "b", "c", "d", "e", "f", "g", "h")
+		<-limited
+		require.LessOrEqual(t, <-limited, 65*time.Second)
+	})
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
@@ -62,7 +63,7 @@ type appliedSettings struct {
 
 	// changing serializes changes of the settings, including their use of the journal and
 	// the store. It guards the fields below.
-	changing sync.Mutex
+	changing pause.Lock
 	stored   storedSettings // settings in the store
 	closed   bool
 }

@@ -158,14 +158,18 @@ func (d *Dedup) remove(hashes []event.Key) {
 // Fill adds the calls stored in previous runs, oldest first. It is called at startup. If there are
 // too many calls, it drops the oldest.
 func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
+	for h := range hashes { // the lock is not held while hashes reads
+		d.fill(h)
+	}
+}
+
+func (d *Dedup) fill(h event.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for h := range hashes {
-		if len(d.current) >= d.max/2 {
-			d.previous, d.current = d.current, map[event.Key]dedupState{}
-		}
-		d.current[h] = dedupStored
+	if len(d.current) >= d.max/2 {
+		d.previous, d.current = d.current, map[event.Key]dedupState{}
 	}
+	d.current[h] = dedupStored
 }
 
 // Add adds a call stored in a previous run or by another collector.

@@ -41,6 +41,13 @@ func (j *Journal) connect(ctx context.Context) error {
 }
 
 func (j *Journal) dial(what string) (*nats.Conn, error) {
+	if j.options.NATS == nil {
+		return j.dialTo("", what, nats.InProcessServer(j.local.server))
+	}
+	return j.dialTo(j.options.NATS.URL, what, j.options.NATS.ConnectOptions()...)
+}
+
+func (j *Journal) dialTo(addresses, what string, more ...nats.Option) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("analytics collector, " + what), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond), nats.ReconnectBufSize(-1),
@@ -54,14 +61,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 			j.Log.Log(context.Background(), level, "nats", "error", err)
 		}),
 	}
-	addresses := ""
-	if j.options.NATS == nil {
-		options = append(options, nats.InProcessServer(j.local.server))
-	} else {
-		addresses = j.options.NATS.URL
-		options = append(options, j.options.NATS.ConnectOptions()...)
-	}
-	nc, err := nats.Connect(addresses, options...)
+	nc, err := nats.Connect(addresses, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(servers.WithoutUsers(addresses), "the embedded server"), servers.WithoutURL(err))
 	}

@@ -28,5 +28,5 @@
 // calls, retry applying an outcome, or look for waiting sources.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
-// during a request, except locks of type ioLock.
+// during a request, except locks of type pause.Lock.
 package jetstream

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -25,6 +28,35 @@ func Within(t testing.TB) context.Context {
 }
 
 func within(t testing.TB) context.Context { return Within(t) }
+
+// CleanTimers empties the timer pool of the NATS client between two bubbles.
+func CleanTimers() { cleanTimers() }
+
+// OpenOn opens a journal on a server in memory, with the connections of production.
+func OpenOn(ctx context.Context, o Options, server nats.InProcessConnProvider, writer uint64) (*Journal, error) {
+	o, err := o.withLimits()
+	if err != nil {
+		return nil, err
+	}
+	j := newJournal(o)
+	j.Writer = writer
+	return j.opened(func(j *Journal) error {
+		options := append((&NATS{}).ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))
+		if j.conns.in, err = j.dialTo("", "in", options...); err != nil {
+			return err
+		}
+		if j.conns.out, err = j.dialTo("", "out", options...); err != nil {
+			return err
+		}
+		if j.In, err = store.Connected(j.conns.in); err != nil {
+			return err
+		}
+		if j.JS, err = store.Connected(j.conns.out); err != nil {
+			return err
+		}
+		return j.begin(ctx)
+	})
+}
 
 // Copy copies the directory of an open queue, without the large ballast file. The copy is in the
 // same state as after a kill.

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A Journal is a journal.Journal on JetStream. Its methods are safe for concurrent use.
@@ -134,10 +135,10 @@ type local struct {
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     ioLock    // guards the fields below; held during a snapshot or a deletion of values
-	number uint64    // number of the last snapshot
-	base   []byte    // encoded base; nil if unknown
-	stored *progress // position of the last snapshot; nil if it is outdated
+	mu     pause.Lock // guards the fields below; held during a snapshot or a deletion of values
+	number uint64     // number of the last snapshot
+	base   []byte     // encoded base; nil if unknown
+	stored *progress  // position of the last snapshot; nil if it is outdated
 	next   time.Time
 }
 
@@ -291,7 +292,7 @@ type oldestCall struct {
 
 // claims contains the destinations of this process.
 type claims struct {
-	attaching ioLock // serializes Attach and Detach
+	attaching pause.Lock // serializes Attach and Detach
 
 	mu    sync.Mutex // guards names
 	names map[string]bool
@@ -299,7 +300,7 @@ type claims struct {
 
 // replays is the state of this process's replays.
 type replays struct {
-	running ioLock // serializes Replay
+	running pause.Lock // serializes Replay
 
 	mu     sync.Mutex        // guards marked
 	marked map[string]uint64 // keyed by destination, see Journal.marked
@@ -307,20 +308,6 @@ type replays struct {
 
 // trimmer is the state of Trim.
 type trimmer struct {
-	running ioLock        // serializes Trim
+	running pause.Lock    // serializes Trim
 	soon    chan struct{} // contains one token to trim early; never closed
 }
-
-// An ioLock is a lock that may be held during I/O. Unlike with sync.Mutex, testing/synctest
-// considers a goroutine that waits for the lock as durably blocked. The zero value is unlocked.
-type ioLock struct {
-	once  sync.Once     // creates taken
-	taken chan struct{} // contains a token while locked; never closed
-}
-
-func (t *ioLock) Lock() {
-	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
-	t.taken <- struct{}{}
-}
-
-func (t *ioLock) Unlock() { <-t.taken }

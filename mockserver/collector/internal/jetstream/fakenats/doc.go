@@ -7,4 +7,7 @@
 // reproducible order, and [Server.Complete] completes one of them with a [Fate]. [Server.Tick]
 // advances timers, [Server.Refuse] makes the server reject messages, and [Server.Crash] discards
 // unacknowledged messages.
+//
+// For a server created with New(false), [Server.Judge] sets a function that delays, loses and repeats
+// requests. A [Link] is a client's path to the server, which can be interrupted.
 package fakenats

@@ -25,12 +25,14 @@ type Server struct {
 	trouble chan error // receives the argument of Fail; never closed
 
 	mu      sync.Mutex // guards the fields below
+	judge   func(*Request) (time.Duration, Fate)
 	running bool
 	full    bool // whether messages are rejected
 	streams map[string]*stream
 	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections
 	made    int     // counts consumers
+	unnamed int     // counts consumers that were created without a name
 	waiting []*Request
 	ordered int // number of requests at the start of waiting that are already sorted
 }
@@ -78,15 +80,17 @@ func (s *Server) Fail(err error) {
 func (s *Server) Trouble() <-chan error { return s.trouble }
 
 // InProcessConn implements nats.InProcessConnProvider.
-func (s *Server) InProcessConn() (net.Conn, error) {
+func (s *Server) InProcessConn() (net.Conn, error) { return s.connect(&Link{server: s}) }
+
+func (s *Server) connect(l *Link) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running {
+	if !s.running || l.isCut || l.isSilent.Load() {
 		return nil, errors.New("the server is not running")
 	}
 	client, pipe := net.Pipe()
 	s.dialed++
-	c := &conn{server: s, number: s.dialed, pipe: pipe, subjects: map[string]string{}, more: make(chan struct{}, 1)}
+	c := &conn{server: s, link: l, number: s.dialed, pipe: pipe, subjects: map[string]string{}, busy: map[string]time.Time{}, more: make(chan struct{}, 1)}
 	s.conns = append(s.conns, c)
 	c.send(`INFO {"server_id":"FAKE","server_name":"fake","version":"2.15.2","proto":1,"headers":true,"jetstream":true,"max_payload":8388608}` + "\r\n")
 	go c.read()
@@ -97,11 +101,13 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 // A conn is a client's connection.
 type conn struct {
 	server *Server
+	link   *Link
 	number int
 	pipe   net.Conn
 	more   chan struct{} // contains a token while out is not empty; closed by read
 
-	subjects map[string]string // subscriptions, keyed by sid; guarded by server.mu
+	subjects map[string]string    // subscriptions, keyed by sid; guarded by server.mu
+	busy     map[string]time.Time // end of the last delayed request to each stream; guarded by server.mu
 
 	mu     sync.Mutex // guards the fields below
 	out    []byte     // data that is not written yet
@@ -162,7 +168,9 @@ func (c *conn) take(r io.Reader, words []string) error {
 	switch words[0] {
 	case "CONNECT", "PONG":
 	case "PING":
-		c.send("PONG\r\n")
+		if !c.link.isSilent.Load() {
+			c.send("PONG\r\n")
+		}
 	case "SUB":
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -203,7 +211,7 @@ func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
 		for sid, pattern := range c.subjects {
-			if !record.Matches(pattern, to) {
+			if c.link.isSilent.Load() || !record.Matches(pattern, to) {
 				continue
 			}
 			heard = true
@@ -232,6 +240,7 @@ func headers(lines ...string) []byte {
 // acknowledgement.
 type Request struct {
 	Subject string
+	Stream  string // stream of the request; set before Judge's function is called, and empty for other requests
 	conn    *conn
 	reply   string
 	head    []byte // encoded headers
@@ -259,14 +268,15 @@ func (f Fate) String() string { return []string{"done", "lost", "dropped", "repe
 func (s *Server) received(r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running {
-		return
-	}
-	if s.manual {
+	switch {
+	case !s.running || r.conn.link.isSilent.Load():
+	case s.manual:
 		s.waiting = append(s.waiting, r)
-		return
+	case s.judge != nil:
+		s.delay(r)
+	default:
+		s.do(r)
 	}
-	s.do(r)
 }
 
 // Waiting returns the requests that may be completed next. Their order depends only on the

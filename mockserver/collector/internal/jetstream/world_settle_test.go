@@ -1,0 +1,189 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// grace is the longest time until all calls are delivered, after all are due: a lease of a killed
+// process expires, and another process takes over. A killed process may also have lost the results of
+// deletions, which are sent again after a minute.
+const grace, deletionGrace = time.Minute, 3 * time.Minute
+
+// endFaults ends all faults and starts all collectors.
+func (w *world) endFaults() {
+	w.note("the faults end")
+	w.mu.Lock()
+	w.calm = true
+	w.mu.Unlock()
+	for _, c := range w.collectors {
+		if c.process == nil {
+			c.start()
+		}
+	}
+	for _, r := range w.receivers {
+		r.change(healthy)
+	}
+	for _, c := range w.collectors {
+		c.link.Cut(false)
+		c.link.Silence(false)
+	}
+	w.tasks.Wait()
+	for _, r := range w.receivers {
+		r.mayRun()
+	}
+	w.await("all destinations are resumed", func() (failed error) {
+		p := w.running()[0]
+		for _, d := range p.engine.Settings().Destinations {
+			failed = errors.Join(failed, p.engine.Resume(w.t.Context(), d.Name))
+		}
+		return failed
+	})
+}
+
+// settle waits until no calls are pending, replays the failed calls, and compares the ledgers with the
+// sent calls and with the calls that the receivers have accepted.
+func (w *world) settle() {
+	w.mu.Lock()
+	w.settling = true
+	before, began := w.work, time.Now()
+	w.mu.Unlock()
+	p := w.running()[0]
+	w.await("the last list is accepted", func() error { return p.sync(w.audience.choose()) })
+	w.await("the calls of all lists are created", p.synced)
+	w.await("nothing is pending", w.pending)
+	w.awaitWithin(deletionGrace, "all deletion requests are complete", func() error { return w.checkDeletions(p) })
+	w.await("the failed calls are replayed", func() (failed error) {
+		for _, d := range w.settings.Destinations {
+			_, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{})
+			failed = errors.Join(failed, err)
+		}
+		return failed
+	})
+	w.await("nothing is pending after a replay", w.pending)
+	var proofs []journal.Verification
+	w.await("the ledgers are verified", func() (err error) {
+		proofs, err = p.engine.Verify(w.t.Context())
+		return err
+	})
+	for _, proof := range proofs {
+		if proof.Destination != extra {
+			w.check(p, proof)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.audience.check(w)
+	w.checkWork(before, began)
+}
+
+// await waits until done returns nil. The limit depends only on the schedule of the next attempts and
+// on the pauses that the receivers have requested.
+func (w *world) await(what string, done func() error) { w.awaitWithin(grace, what, done) }
+
+func (w *world) awaitWithin(grace time.Duration, what string, done func() error) {
+	w.mu.Lock()
+	limit := time.Now()
+	for _, at := range w.due {
+		limit = later(limit, at)
+	}
+	for _, r := range w.receivers {
+		limit = later(limit, r.held.until)
+	}
+	w.mu.Unlock()
+	limit = limit.Add(grace)
+	w.note("awaiting within %v: %s", time.Until(limit), what)
+	for err := done(); err != nil; err = done() {
+		if time.Now().After(limit) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.problem("%s: %v", what, err)
+			return
+		}
+		w.sleep(time.Second)
+	}
+	w.note("%s: %v before the limit", what, time.Until(limit))
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// pending returns an error if calls are pending. It checks all ledgers.
+func (w *world) pending() error {
+	n := int64(0)
+	for _, p := range w.running() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		ledgers, err := p.engine.Ledger(ctx)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s cannot read the ledger: %w", p.name, err)
+		}
+		w.mu.Lock()
+		for _, l := range ledgers {
+			n += l.Pending
+			if !l.Holds() {
+				w.problem("the ledger of %s at %s does not hold: %+v", l.Destination, p.name, l)
+			}
+		}
+		w.mu.Unlock()
+	}
+	if n > 0 {
+		return fmt.Errorf("%d calls are pending", n)
+	}
+	return nil
+}
+
+// check compares the final ledger of a destination with the calls.
+func (w *world) check(p *instance, v journal.Verification) {
+	failed := map[string]bool{}
+	err := p.engine.Failed(w.t.Context(), v.Destination, func(f journal.FailedCall) bool {
+		failed[f.Call.ID] = true
+		return true
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || !v.OK() {
+		w.problem("verification of %s: %+v, %v", v.Destination, v, err)
+	}
+	r := w.receivers[v.Destination]
+	var sent, unsure, notices int64
+	for id := range r.visits {
+		if strings.HasPrefix(id, "audience-") || strings.HasPrefix(id, "delete-") {
+			notices++
+		}
+	}
+	if w.kills > 0 { // the outcome of a filtered notice may have been stored without an event
+		unsure += notices
+	}
+	for _, s := range w.apps {
+		d := w.settings.Destinations[slices.IndexFunc(w.settings.Destinations, func(d tracking.Destination) bool { return d.Name == v.Destination })]
+		if len(d.Sources) > 0 && !slices.Contains(d.Sources, s.source.Name) {
+			continue
+		}
+		sent, unsure = sent+int64(len(s.sent)), unsure+int64(s.unsure)
+		for _, id := range s.sent {
+			if r.visit(id).accepted == 0 && !failed[id] {
+				w.problem("%s was neither received by %s nor is it listed as failed", id, v.Destination)
+			}
+		}
+	}
+	if v.Accepted -= notices; v.Accepted < sent || v.Accepted > sent+unsure || v.Lost > 0 {
+		w.problem("%d calls were sent to %s, and up to %d more may be stored: %s, including %d notices", sent, v.Destination, unsure, inText(v.Ledger), notices)
+	}
+}
+
+func inText(l tracking.Ledger) string {
+	return fmt.Sprintf("accepted %d, delivered %d, failed %d, filtered %d, pending %d, lost %d", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost)
+}
