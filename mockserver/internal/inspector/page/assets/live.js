@@ -19,6 +19,7 @@ const live = document.getElementById('live')
 const liveText = document.getElementById('live-text')
 const goneText = document.getElementById('gone')
 const toast = document.getElementById('toast')
+const tip = document.getElementById('tip')
 const confirmation = document.getElementById('confirm-replay')
 
 let rows = document.getElementById('rows')
@@ -113,11 +114,11 @@ function back() {
 
 // tell shows a temporary message.
 let telling = null
-function tell(text) {
+function tell(text, failed = false) {
   toast.textContent = text
-  toast.hidden = false
+  toast.classList.toggle('is-failed', failed)
   clearTimeout(telling)
-  telling = setTimeout(() => { toast.hidden = true }, 4000)
+  telling = setTimeout(() => { toast.textContent = '' }, 4000)
 }
 
 const noAnswer = 'The collector did not respond. Try again later.'
@@ -162,6 +163,7 @@ function replace(old, row) {
   if (focused) row.querySelector('a').tabIndex = 0
   old.replaceWith(row)
   if (focused) row.querySelector('a').focus()
+  if (hinted === old) hint(row)
 }
 
 // insert adds new rows, and a note about omitted rows.
@@ -196,6 +198,10 @@ function dress(row) {
   row.classList.toggle('is-open', row.dataset.ref === open && open !== '')
   const link = row.querySelector('a')
   if (link) link.tabIndex = -1
+  if (!row.querySelector('.others')) return
+  const states = row.querySelector('.c-state')
+  states.dataset.states = states.title
+  states.removeAttribute('title')
 }
 
 // begin replaces the first-run instructions with the list.
@@ -393,25 +399,24 @@ async function show(ref) {
   if (mine === asked) put(content)
 }
 
+// put replaces the panel. If it showed the same call, it keeps the focus, the position and the
+// open details.
 function put(content) {
-  const kept = panel.querySelector(`[data-ref="${open}"]`) !== null
-  const notice = kept ? panel.querySelector('.notice') : null
-  const expanded = kept ? [...panel.querySelectorAll('.attempt')].map((d) => d.open).reverse() : []
-  const scrolled = kept ? panel.scrollTop : 0
+  const same = panel.querySelector(`[data-ref="${open}"]`) !== null
+  const focused = same && panel.contains(document.activeElement) ? keyOf(document.activeElement) : ''
+  const opened = same ? [...panel.querySelectorAll('details[open]')].map(keyOf) : []
+  const scrolled = same ? panel.scrollTop : 0
   panel.replaceChildren(content)
-  // Attempts are listed newest first; existing ones are at the end.
-  ;[...panel.querySelectorAll('.attempt')].reverse().forEach((d, i) => { d.open = expanded[i] ?? false })
-  if (!panel.querySelector('.notice')) note(notice)
+  for (const details of panel.querySelectorAll('details')) details.open = opened.includes(keyOf(details))
   panel.hidden = false
   workspace.classList.add('has-panel')
   panel.scrollTop = scrolled
+  if (focused) [...panel.querySelectorAll('a, button, summary, [tabindex]')].find((e) => keyOf(e) === focused)?.focus({ preventScroll: true })
   for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === open)
 }
 
-// note shows the result of an action until another call is opened.
-function note(notice) {
-  if (notice) panel.querySelector('.panel-head')?.after(notice)
-}
+// keyOf identifies an element of the panel across updates.
+const keyOf = (e) => e.dataset.key ?? e.getAttribute('href') ?? e.ariaLabel ?? 'summary of ' + e.parentElement.dataset.key
 
 async function select(ref, push) {
   for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === ref)
@@ -485,7 +490,7 @@ document.addEventListener('keydown', (event) => {
     menu.querySelector('summary').focus()
     return
   }
-  if (!open || event.target.matches('input, select, textarea') || document.querySelector('[popover]:popover-open, dialog[open]')) return
+  if (!open || event.target.matches('input, select, textarea') || document.querySelector('#help:popover-open, dialog[open]')) return
   close()
   record(false)
 })
@@ -501,23 +506,17 @@ panel.addEventListener('submit', async (event) => {
   const form = event.target.closest('[data-panel]')
   if (!form) return
   event.preventDefault()
+  if (panel.classList.contains('is-busy')) return // a double click acts once
   const body = new URLSearchParams([...query(), ...new FormData(form)])
-  const button = form.querySelector('button')
-  const of = open
   const mine = ++asked
-  button.disabled = true
   busy(panel, true)
   try {
     const { content } = await load(form.action, { method: 'POST', body })
+    const notice = content.querySelector('[data-notice]')
+    if (notice) tell(notice.textContent, 'failed' in notice.dataset)
     if (mine === asked) put(content)
-    else if (open === of) {
-      panel.querySelector('.notice')?.remove()
-      note(content.querySelector('.notice'))
-    }
-    panel.querySelector('.notice')?.scrollIntoView({ block: 'nearest' })
   } catch {
-    tell(noAnswer)
-    button.disabled = false
+    tell(noAnswer, true)
   }
   busy(panel, false)
 })
@@ -531,6 +530,37 @@ addEventListener('popstate', async (event) => {
   search.set(q)
   await refresh(q)
 })
+
+/* All destinations of a row, on hover and focus. */
+
+let hinted = null
+
+function hint(row) {
+  hinted?.querySelector('a').removeAttribute('aria-describedby')
+  const states = row?.querySelector('[data-states]')
+  hinted = states ? row : null
+  tip.togglePopover(Boolean(states))
+  if (!states) return
+  tip.textContent = states.dataset.states
+  row.querySelector('a').setAttribute('aria-describedby', 'tip')
+  const { left, top, bottom } = states.getBoundingClientRect()
+  tip.style.left = `${Math.min(left, innerWidth - tip.offsetWidth - 8)}px`
+  tip.style.top = `${bottom + tip.offsetHeight < innerHeight ? bottom : top - tip.offsetHeight}px`
+}
+
+const focusedRow = () => {
+  const row = rows.querySelector('a:focus-visible')?.closest('.row')
+  return row?.dataset.ref === open ? null : row // the panel lists the destinations
+}
+list.addEventListener('pointerover', (event) => {
+  if (event.pointerType !== 'mouse') return
+  const row = event.target.closest('.c-state')?.parentElement ?? focusedRow()
+  if (row !== hinted) hint(row)
+})
+list.addEventListener('pointerleave', () => hint(focusedRow()))
+list.addEventListener('focusin', () => hint(focusedRow()))
+list.addEventListener('focusout', () => hint(null))
+list.addEventListener('scroll', () => hint(null), { passive: true })
 
 /* Keys. */
 
@@ -581,7 +611,7 @@ async function replayChosen() {
 
 async function copyChosen() {
   if (!(await chosen())) return
-  const link = panel.querySelector('[data-curl]')
+  const link = panel.querySelector('[href$="/as/curl"]')
   if (!link) return tell('This call cannot be copied as curl.')
   try {
     await copy(await copyOf(link))
@@ -593,9 +623,11 @@ async function copyChosen() {
 
 /* Ages. */
 
+let today = new Date().toDateString()
 setInterval(() => {
   if (document.hidden) return
   const now = Date.now()
+  if (today !== (today = new Date().toDateString())) localize(list)
   for (const place of list.querySelectorAll('[data-rel]')) {
     if (!place.checkVisibility({ contentVisibilityAuto: true })) continue // not visible
     const text = age((now - (place.since ??= Date.parse(place.dataset.rel))) / 1000)
