@@ -232,7 +232,7 @@ func TestKeyboardShortcuts(t *testing.T) {
 	b.press("r")
 	b.wait(`document.querySelector('#confirm-replay').open`)
 	b.press(kb.Enter)
-	b.waitText("#toast", "Replaying 1 call to crm")
+	b.waitText("#toast", "crm: failed 400")
 	assert.Equal(t, 1, eval[int](b, `replays`))
 	b.wait(`document.querySelectorAll('#panel .attempt.is-failed').length === 2`)
 	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)

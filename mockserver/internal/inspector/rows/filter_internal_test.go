@@ -192,7 +192,7 @@ func TestRowNamesTheMostUrgentDestinations(t *testing.T) {
 	var row Row
 	row.addStates(r, nil)
 	assert.Equal(t, &Chip{"failed", "crm 400, ads 404"}, row.Chip)
-	assert.Equal(t, 3, row.More)
+	assert.Equal(t, 3, row.Others)
 	assert.Equal(t, "retrying", row.Next)
 	assert.Equal(t, "crm: failed 400\nads: failed 404\nhook: retrying self signed\nwarehouse: delivered\nios: filtered, not connected", row.States)
 
@@ -200,7 +200,7 @@ func TestRowNamesTheMostUrgentDestinations(t *testing.T) {
 	row = Row{}
 	row.addStates(r, nil)
 	assert.Equal(t, "crm 400", row.Chip.Label, "the other name does not fit")
-	assert.Equal(t, 4, row.More)
+	assert.Equal(t, 4, row.Others)
 
 	row = Row{}
 	row.addStates(&tracking.Record{}, nil)

@@ -38,8 +38,8 @@ type Row struct {
 	// Preview contains the first properties or traits.
 	Preview string
 	Chip    *Chip  // most urgent state and its destinations; nil without destinations
-	More    int    // number of destinations that Chip does not name
-	Next    string // most urgent state of these destinations
+	Others  int    // number of destinations that Chip does not name
+	Next    string // most urgent state of the others
 	States  string // all destinations and their states, one per line; or the error of a rejection
 	Marks   []Mark // additional information
 }
@@ -108,11 +108,11 @@ func (r *Row) addStates(record *tracking.Record, destinations []engine.AttachedD
 		switch {
 		case r.Chip == nil:
 			r.Chip = &Chip{look, label}
-		case r.More == 0 && look == r.Chip.State && utf8.RuneCountInString(r.Chip.Label+", "+label) <= chipText:
+		case r.Others == 0 && look == r.Chip.State && utf8.RuneCountInString(r.Chip.Label+", "+label) <= chipText:
 			r.Chip.Label += ", " + label
 		default:
 			r.Next = cmp.Or(r.Next, look)
-			r.More++
+			r.Others++
 		}
 	}
 	r.States = strings.Join(lines, "\n")
