@@ -152,6 +152,7 @@ func TestPicturesOfFailures(t *testing.T) {
 			`{"orderId":90071992547409931,"total":129.50,"currency":"EUR","items":[{"sku":"B-17","unit price":9.5},{"sku":"C-3","unit price":1.25}]}`))
 	}
 	b := newTab(t, srv.URL)
+	b.forgive("409") // a call is replayed at most once within 10 seconds
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .is-failed').length >= 60`)
 	ref := eval[string](b, `document.querySelector('#rows tr').dataset.ref`)
@@ -161,6 +162,14 @@ func TestPicturesOfFailures(t *testing.T) {
 				b.look(width, 900, dark)
 				b.open(path)
 				b.shoot(fmt.Sprintf("failures-%s-%d-dark-%t", name, width, dark))
+				if name == "list" { // all destinations of a row
+					b.press("jj")
+					b.shoot(fmt.Sprintf("failures-focus-%d-dark-%t", width, dark))
+				} else {
+					b.click("#panel .destination:last-of-type form button")
+					b.waitText("#toast", " ")
+					b.shoot(fmt.Sprintf("failures-replay-%d-dark-%t", width, dark))
+				}
 			}
 		}
 	}

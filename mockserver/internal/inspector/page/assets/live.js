@@ -316,6 +316,7 @@ async function refresh(q = applied, { typing = false, unless = () => false } = {
     part.remove()
   }
   if (focused !== document.activeElement) search.focus() // the focused element was removed
+  hint(null)
   list.replaceChildren(answer.content)
   rows = document.getElementById('rows')
   applied = table.dataset.q
@@ -441,6 +442,7 @@ function put(content, ref) {
   panel.scrollTop = scrolled
   if (focused) [...panel.querySelectorAll('a, button, summary, [tabindex]')].find((e) => keyOf(e) === focused)?.focus({ preventScroll: true })
   highlight()
+  hint(focusedRow())
   if (!same) replayed = null
   report()
 }
@@ -489,6 +491,7 @@ function close() {
   open = ''
   loading = ''
   asked++
+  busy(panel, false)
   panel.hidden = true
   panel.replaceChildren()
   workspace.classList.remove('has-panel')
@@ -534,6 +537,7 @@ function browse(ref) {
 
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || event.defaultPrevented) return
+  hint(null)
   const menu = document.querySelector('.copy-as[open], .range[open]')
   if (menu) {
     menu.open = false
@@ -579,7 +583,7 @@ addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
   if (call && call !== open) select(call, false)
-  else if (!call && open) close()
+  else if (!call && (open || loading)) close()
   if (q === applied) return
   search.set(q)
   await refresh(q)
