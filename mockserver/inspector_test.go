@@ -95,7 +95,7 @@ type frame struct {
 		Order int64
 		HTML  string
 	}
-	Gone             []int64
+	Missing, Gone    []int64
 	Arrived, Skipped int64
 	Counts           *counts
 	Call             bool
@@ -301,6 +301,29 @@ func TestStreamFilters(t *testing.T) {
 		}
 	}
 	assert.True(t, gone[f.Rows[0].Order])
+}
+
+// TestHeldStreamSendsListedRows follows a list that adds no rows.
+func TestHeldStreamSendsListedRows(t *testing.T) {
+	var hold sync.WaitGroup
+	hold.Add(1)
+	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { hold.Wait() })
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Listed","userId":"u"}`)
+	_, body := get(t, srv.URL+"/?status=pending")
+	listed, at := find(t, body, `data-order="(\d+)"`), find(t, body, `data-from="([^"]+)"`)
+	s := openStream(t, srv.URL+"/stream?status=pending&held=yes&rows="+listed+"&from="+at)
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Other","userId":"u"}`)
+	missing := s.until(func(f frame) bool { return len(f.Missing) > 0 })
+	assert.Len(t, missing.Missing, 1)
+	assert.Empty(t, missing.Rows)
+	assert.EqualValues(t, 1, missing.Arrived)
+	assert.Zero(t, missing.Skipped)
+	hold.Done()
+	gone := s.until(func(f frame) bool { return len(f.Gone) > 0 })
+	require.Len(t, gone.Rows, 1)
+	assert.Equal(t, gone.Gone[0], gone.Rows[0].Order)
+	assert.Contains(t, gone.html(), "is-delivered", "a row that no longer matches is current")
 }
 
 func TestSlowBrowserReceivesTheMissedCount(t *testing.T) {

@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -38,22 +36,22 @@ type callPanel struct {
 	Corrections  []correction
 	Violations   []tracking.Violation
 	Destinations []callDestination
+	Attempts     []attemptLine // newest first
+	Older        int           // number of attempts that are not shown
+	Copies       []copyForm
 	Body         []page.Line
 	Bytes        int
 	Event        string // URL of the event page, or of the list of calls with the same name
 	Listed       bool   // whether Event links to the list
-	Forms        bool   // whether the call can be copied as code
-	Typed        bool   // whether client libraries have a method for the call
 	Notice       string // result of the last action
-	Problem      string // error of the last action
+	Failed       bool   // whether Notice is an error
 }
 
-func (p *callPanel) CopyForms() []copyForm {
-	if !p.Typed {
-		return copyForms[:1]
-	}
-	return copyForms
-}
+// Newest returns the attempts that are listed in full. The others are folded.
+func (p *callPanel) Newest() []attemptLine { return p.Attempts[:min(len(p.Attempts), listedAttempts)] }
+
+// Earlier returns the folded attempts.
+func (p *callPanel) Earlier() []attemptLine { return p.Attempts[len(p.Newest()):] }
 
 // A fact is a name, a value and an optional link.
 type fact struct{ Name, Value, Href string }
@@ -64,21 +62,22 @@ type correction struct{ What, Why string }
 // A callDestination is the delivery status of a call at one destination, or the reason why
 // the destination does not receive it.
 type callDestination struct {
-	Name     string
-	Look     string // delivery state, see rows.DeliveryState.Look; "apart" if the destination does not receive the call
-	Word     string // display text for Look
-	Reason   string
-	RetryAt  time.Time
-	Tries    int
-	Held     string        // why a pending call is not being attempted
-	Replay   bool          // whether the call can be replayed
-	Signed   []int         // indexes of the webhooks for which a signed copy is available
-	Attempts []attemptLine // newest first
-	Older    int           // number of attempts that are not shown
+	Name    string
+	Look    string // delivery state, see rows.DeliveryState.Look; "apart" if the destination does not receive the call
+	Word    string // display text for Look, with the response
+	Reason  string
+	RetryAt time.Time
+	Tries   int
+	Held    string // why a pending call is not being attempted
+	Exists  bool   // whether the call can be replayed unless it is pending
 }
 
-// shownAttempts limits the attempts per destination in a panel.
-const shownAttempts = 20
+const (
+	// shownAttempts limits the attempts per destination in a panel.
+	shownAttempts = 20
+	// listedAttempts limits the attempts in a panel that are not folded.
+	listedAttempts = 6
+)
 
 // An attemptLine is a request to a webhook.
 type attemptLine struct {
@@ -103,14 +102,16 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	case i.Record != nil:
 		p.readRecord(i.Record, destinations)
 		p.addHolds(in.c.Status())
-		p.addSigned(destinations)
 	case i.Rejection != nil:
 		p.readRejection(i.Rejection, i.Read)
 	default:
 		p.readRefusal(i.Refusal)
 	}
 	if c := sendable(&i); i.Refusal == nil {
-		p.Forms, p.Typed = copyas.CanSend(&c), copyas.IsTyped(&c)
+		p.Copies = copiesOf(p.Ref, &c)
+		if i.Record != nil && p.Copies != nil {
+			p.Copies = append(p.Copies, p.signedCopies(destinations)...)
+		}
 		var name string
 		name, p.Event = rows.EventOf(in.c.Shapes(), &c)
 		if p.Listed = p.Event == "" && name != ""; p.Listed {
@@ -129,49 +130,29 @@ func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.Attache
 	p.Corrections, p.Violations = correctionsOf(r), c.Violations
 	p.Body, p.Bytes = page.LayOut(c.Body, markCorrected), len(c.Body)
 	for _, s := range rows.StatesOf(r, destinations) {
-		d := callDestination{
-			Name: s.Destination, Look: s.Look(), Word: rows.LookWord(s.Look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
-			Replay: s.State != tracking.StatePending && slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == s.Destination }),
-		}
-		d.addAttempts(r.Attempts)
-		p.Destinations = append(p.Destinations, d)
+		p.Destinations = append(p.Destinations, callDestination{
+			Name: s.Destination, Look: s.Look(), Word: s.Look() + s.Response(r), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
+			Exists: slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == s.Destination }),
+		})
 	}
 	p.addSkipped(c, destinations)
-	slices.SortStableFunc(p.Destinations, func(a, b callDestination) int { return cmp.Compare(urgency(a.Look), urgency(b.Look)) })
+	p.addAttempts(r.Attempts)
 }
 
-// urgency returns the sort position of a delivery state. Problems come first.
-func urgency(look string) int {
-	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered", "apart"}, look)
-}
-
-// addSigned sets the webhooks for which a signed copy is available.
-func (p *callPanel) addSigned(destinations []engine.AttachedDestination) {
-	for i := range p.Destinations {
-		d := &p.Destinations[i]
-		for _, known := range destinations {
-			if known.Name == d.Name && known.SharedSecret != "" && d.Look != "apart" {
-				for n := range known.Webhooks {
-					d.Signed = append(d.Signed, n)
-				}
-			}
-		}
+// addAttempts adds the newest attempts at each destination.
+func (p *callPanel) addAttempts(all []tracking.Attempt) {
+	byTime := make([]*tracking.Attempt, len(all))
+	for i := range all {
+		byTime[i] = &all[i]
 	}
-}
-
-// addAttempts adds the newest attempts at the destination.
-func (d *callDestination) addAttempts(all []tracking.Attempt) {
-	var ours []tracking.Attempt
-	for _, a := range all {
-		if a.Destination == d.Name {
-			ours = append(ours, a)
+	slices.SortStableFunc(byTime, func(a, b *tracking.Attempt) int { return b.Time.Compare(a.Time) })
+	shown := map[string]int{} // by destination
+	for _, a := range byTime {
+		if shown[a.Destination]++; shown[a.Destination] > shownAttempts {
+			p.Older++
+			continue
 		}
-	}
-	slices.SortStableFunc(ours, func(a, b tracking.Attempt) int { return b.Time.Compare(a.Time) })
-	shown := ours[:min(len(ours), shownAttempts)]
-	d.Older = len(ours) - len(shown)
-	for _, a := range shown {
-		d.Attempts = append(d.Attempts, newAttemptLine(a))
+		p.Attempts = append(p.Attempts, newAttemptLine(*a))
 	}
 }
 
@@ -208,7 +189,7 @@ func (p *callPanel) addSkipped(c *tracking.Call, destinations []engine.AttachedD
 		if deliver {
 			reason = "the destination was added after the call arrived"
 		}
-		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: rows.LookWord("apart"), Reason: reason})
+		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: "not sent", Reason: reason})
 	}
 }
 
@@ -400,7 +381,7 @@ func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, re
 	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice
 	if refused != nil {
-		p.Problem, a.Status = page.Sentence(refused.Message), refused.Status
+		p.Notice, p.Failed, a.Status = page.Sentence(refused.Message), true, refused.Status
 	}
 	return a
 }

@@ -1,7 +1,9 @@
 package inspector
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +19,43 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// copyForms are the formats of a copied call and their labels.
-var copyForms = []copyForm{
-	{"curl", "curl"}, {"go", "Go"}, {"node", "Node"}, {"go-test", "Go test"},
+// A copyForm is a link to a call as code.
+type copyForm struct{ Href, Label string }
+
+// copiesOf returns the formats that a call can be copied in.
+func copiesOf(ref string, c *tracking.Call) []copyForm {
+	all := []copyForm{{"curl", "curl"}, {"go", "Go"}, {"node", "Node"}, {"go-test", "Go test"}}
+	switch {
+	case !copyas.CanSend(c):
+		return nil
+	case !copyas.IsTyped(c):
+		all = all[:1]
+	}
+	for i := range all {
+		all[i].Href = "/calls/" + ref + "/as/" + all[i].Href
+	}
+	return all
 }
 
-type copyForm struct{ Name, Label string }
+// signedCopies returns a signed curl command for each webhook that receives the call and has a
+// secret.
+func (p *callPanel) signedCopies(destinations []engine.AttachedDestination) (all []copyForm) {
+	for _, d := range destinations {
+		receives := slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name && known.Look != "apart" })
+		if d.SharedSecret == "" || !receives {
+			continue
+		}
+		for n := range d.Webhooks {
+			label := "Signed curl to " + text.Cut(40, d.Name)
+			if len(d.Webhooks) > 1 {
+				label += fmt.Sprintf(", webhook %d", n+1)
+			}
+			query := url.Values{"destination": {d.Name}, "webhook": {strconv.Itoa(n)}}
+			all = append(all, copyForm{"/calls/" + p.Ref + "/as/signed?" + query.Encode(), label})
+		}
+	}
+	return all
+}
 
 // serveCopy serves a call as code.
 func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {

@@ -17,11 +17,14 @@ func TestPanelShowsTheNewestAttempts(t *testing.T) {
 			all = append(all, tracking.Attempt{Destination: name, Attempt: webhook.Attempt{Number: n + 1, Time: time.Unix(int64(n), 0)}})
 		}
 	}
-	d := callDestination{Name: "hook"}
-	d.addAttempts(all)
-	require.Len(t, d.Attempts, shownAttempts)
-	assert.Equal(t, 30, d.Attempts[0].Number)
-	assert.Equal(t, 10, d.Older)
+	var p callPanel
+	p.addAttempts(all)
+	require.Len(t, p.Attempts, 2*shownAttempts)
+	assert.Equal(t, 30, p.Attempts[0].Number)
+	assert.Equal(t, "other", p.Attempts[1].Destination)
+	assert.Equal(t, 20, p.Older)
+	assert.Equal(t, p.Attempts, append(p.Newest(), p.Earlier()...))
+	assert.Len(t, p.Newest(), listedAttempts)
 }
 
 func TestOddMembers(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -36,9 +37,10 @@ const (
 type frame struct {
 	Reset   bool       `json:"reset,omitempty"`   // whether the browser must request the list again
 	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
+	Missing []int64    `json:"missing,omitempty"` // matching items that a held list lacks
 	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
 	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
-	Skipped int64      `json:"skipped,omitempty"` // number of new matching items without a row
+	Skipped int64      `json:"skipped,omitempty"` // number of new matching items in neither Rows nor Missing
 	Counts  *counts    `json:"counts,omitempty"`
 	Call    bool       `json:"call,omitempty"` // whether the open call has changed
 	Seconds [][]int64  `json:"seconds,omitempty"`
@@ -63,6 +65,7 @@ type follower struct {
 	in     *Inspector
 	filter rows.Filter
 	ages   bool   // whether the filter has relative times; rows can then stop matching
+	held   bool   // whether the browser keeps its rows and adds no others
 	open   string // ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
@@ -94,7 +97,8 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	if from == "" {
 		from = q.Get("from")
 	}
-	f := in.newFollower(rows.ReadFilter(q), from)
+	f := in.newFollower(rows.ReadFilter(q), from, q.Get("rows"))
+	f.held = q.Get("held") != ""
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
 	in.follow(r, control, w, f)
@@ -139,24 +143,21 @@ func (f frame) write(out *bytes.Buffer) {
 	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
 }
 
-// newFollower returns a follower that continues from a position.
-func (in *Inspector) newFollower(filter rows.Filter, from string) *follower {
+// newFollower returns a follower that continues from a position. listed contains the orders of
+// the rows in the browser, separated by commas.
+func (in *Inspector) newFollower(filter rows.Filter, from, listed string) *follower {
 	f := &follower{in: in, filter: filter, ages: filter.Query.HasRelativeTime(), shown: map[int64]int64{}}
-	h := in.c.History()
-	destinations := in.c.Attached()
-	match := filter.Matcher(destinations)
 	seen, continues := history.ParseCursor(from), false
-	h.View(func(feed *history.Feed) { continues = feed.Continues(seen) })
+	in.c.History().View(func(feed *history.Feed) { continues = feed.Continues(seen) })
 	if !continues {
 		return f // the first frame resets the page
 	}
 	f.seen = seen
-	h.Scan(seen.Order+1, func(i *history.Item) bool {
-		if match(i) {
-			f.shown[i.Order] = min(i.Change, seen.Change) // so that later changes are sent
+	for text := range strings.SplitSeq(listed, ",") {
+		if order, err := strconv.ParseInt(text, 10, 64); err == nil && len(f.shown) < listRows {
+			f.shown[order] = seen.Change
 		}
-		return len(f.shown) < listRows
-	})
+	}
 	return f
 }
 
@@ -174,7 +175,7 @@ func (f *follower) next() frame {
 		}
 		found = f.changed(feed, match)
 		out.id = end.String()
-		out.Gone = found.gone
+		out.Missing, out.Gone = found.missing, found.gone
 		out.Arrived = found.arrived + (end.Order - f.seen.Order - found.examined)
 		out.Skipped = out.Arrived - found.sent
 		f.seen = end
@@ -194,10 +195,11 @@ func (f *follower) next() frame {
 // findings contains the changes in the feed for a frame.
 type findings struct {
 	items    []history.Item // rows to send, newest first
+	missing  []int64
 	gone     []int64
 	examined int64 // number of examined new items
 	arrived  int64 // number of new matching items
-	sent     int64 // number of new matching items in items
+	sent     int64 // number of new matching items in items and missing
 }
 
 // changed collects new rows, and changes to the rows in the browser. The caller must hold the
@@ -205,21 +207,28 @@ type findings struct {
 func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
 	var l findings
 	for order, change := range f.shown {
-		switch i := feed.Item(order); {
-		case i == nil || i.Change <= change && (!f.ages || match(i)):
-		case match(i):
-			f.send(&l, i)
-		default:
+		i := feed.Item(order)
+		if i == nil || i.Change <= change && (!f.ages || f.held || match(i)) {
+			continue
+		}
+		matches := match(i)
+		if !matches {
 			delete(f.shown, order)
 			l.gone = append(l.gone, order)
+		}
+		if matches || f.held {
+			f.send(&l, i)
 		}
 	}
 	fresh := f.walk(&l, feed, match)
 	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
 	oldest := f.oldest()
 	for n, i := range fresh {
-		send := n < frameRows && i.Order > oldest
-		if send {
+		send := f.held || n < frameRows && i.Order > oldest
+		switch {
+		case f.held:
+			l.missing = append(l.missing, i.Order)
+		case send:
 			f.send(&l, i)
 		}
 		if i.Order > f.seen.Order {

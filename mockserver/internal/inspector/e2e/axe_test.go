@@ -114,11 +114,12 @@ func TestAccessibility(t *testing.T) {
 		"the help":            `document.querySelector('#help').showPopover()`,
 		"the times":           `document.querySelector('#range').open = true`,
 		"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,
+		"all destinations":    `document.querySelector('#rows tr:has(.others) a').focus()`,
 		"a call as code":      `document.querySelector('.copy-as').open = true`,
 	} {
 		b.open("/?call=" + call + "&q=-user:nobody")
 		b.run(show)
-		b.wait(`document.querySelector('#suggestions li, #help:popover-open, .range[open], #search-problem:not(:empty), .copy-as[open]') !== null`)
+		b.wait(`document.querySelector('#suggestions li, #help:popover-open, .range[open], #search-problem:not(:empty), .copy-as[open], #tip:popover-open') !== null`)
 		judgeLightAndDark(b, script, state)
 	}
 	b.open("/destinations/new")

@@ -184,7 +184,7 @@ func TestSignatureDoctor(t *testing.T) {
 	post(t, srv.URL, "web", track("m1", "ada", "Sign & Seal <é>", `{"orderId":12345678901234567890,"b":1,"a":2}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
-	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
+	b.waitText(row(1)+" .c-state", "delivered: hook, plain")
 	b.open("/signatures")
 	b.click(".recent a")
 	b.waitText("main", "Signed body")

@@ -38,7 +38,7 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 	require.NoError(t, err)
 	b = newTab(t, srv.URL)
 	b.open("/?event=Reminder_Sent")
-	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2 && document.querySelectorAll('#rows .is-failed').length === 1`)
+	b.wait(`document.querySelector('#rows .c-state')?.dataset.states?.match(/failed|delivered/g)?.length === 3`)
 	call := eval[string](b, `document.querySelector('#rows tr').dataset.ref`)
 	b.open("/?status=rejected")
 	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)

@@ -139,3 +139,38 @@ func busyMoment(t *testing.T, url string, at time.Duration) {
 		postTo(t, url+"/v1/batch", "web-key", `{"batch":[`)
 	}
 }
+
+// TestPicturesOfFailures takes screenshots of the list and of a failed call in both themes and
+// three widths.
+func TestPicturesOfFailures(t *testing.T) {
+	if os.Getenv("SCREENSHOTS") == "" {
+		t.Skip("SCREENSHOTS names no folder for them")
+	}
+	srv, _ := outage(t)
+	for n := range 60 {
+		post(t, srv.URL, "web-key", track(fmt.Sprint("m", n), fmt.Sprint("user-", n%7), []string{"Product Viewed", "Order Completed", "Coupon Applied"}[n%3],
+			`{"orderId":90071992547409931,"total":129.50,"currency":"EUR","items":[{"sku":"B-17","unit price":9.5},{"sku":"C-3","unit price":1.25}]}`))
+	}
+	b := newTab(t, srv.URL)
+	b.forgive("409") // a call is replayed at most once within 10 seconds
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-failed').length >= 60`)
+	ref := eval[string](b, `document.querySelector('#rows tr').dataset.ref`)
+	for _, width := range []int64{1440, 1024, 390} {
+		for _, dark := range []bool{false, true} {
+			for name, path := range map[string]string{"list": "/", "panel": "/?call=" + ref} {
+				b.look(width, 900, dark)
+				b.open(path)
+				b.shoot(fmt.Sprintf("failures-%s-%d-dark-%t", name, width, dark))
+				if name == "list" { // all destinations of a row
+					b.press("jj")
+					b.shoot(fmt.Sprintf("failures-focus-%d-dark-%t", width, dark))
+				} else {
+					b.click("#panel .destination:last-of-type form button")
+					b.waitText("#toast", " ")
+					b.shoot(fmt.Sprintf("failures-replay-%d-dark-%t", width, dark))
+				}
+			}
+		}
+	}
+}

@@ -130,3 +130,10 @@ func TestFormatting(t *testing.T) {
 	assert.Equal(t, "日本…", text.Cut(2, "日本語"))
 	assert.Equal(t, "abc", text.Cut(3, "abc"))
 }
+
+func TestTimesOfOtherDaysHaveADate(t *testing.T) {
+	now := time.Date(2026, 11, 26, 0, 10, 0, 0, time.UTC)
+	assert.Equal(t, "00:09:59.000", clock(now.Add(-time.Second), now))
+	assert.Equal(t, "Nov 25 23:40", clock(now.Add(-30*time.Minute), now))
+	assert.Equal(t, "Nov 27 00:10", clock(now.Add(24*time.Hour), now))
+}

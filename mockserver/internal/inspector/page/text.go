@@ -20,12 +20,11 @@ var pageFuncs = template.FuncMap{
 	"text":       visible,
 	"cut":        text.Cut,
 	"iso":        ISOTime,
-	"clock":      func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+	"clock":      func(t time.Time) string { return clock(t.UTC(), time.Now().UTC()) },
 	"count":      func(n any) string { return text.GroupDigits(integer(n)) },
 	"plural":     func(n any, one, many string) string { return text.Plural(integer(n), one, many) },
 	"duration":   ShortDuration,
-	"ago":        func(t time.Time) string { return ShortDuration(max(0, time.Since(t))) },
-	"age":        func(t time.Time) string { return age(time.Since(t)) },
+	"ago":        func(t time.Time) string { return age(time.Since(t)) },
 	"inc":        func(n int) int { return n + 1 },
 	"sentence":   Sentence,
 	"choices":    choices,
@@ -89,6 +88,14 @@ func isInvisible(r rune) bool {
 
 // ISOTime formats a time in UTC with milliseconds.
 func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// clock formats a time in the same way as assets/html.js. Times of other days have a date.
+func clock(t, now time.Time) string {
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04:05.000")
+	}
+	return t.Format("Jan 2 15:04")
+}
 
 // ShortDuration formats a duration with reduced precision.
 func ShortDuration(d time.Duration) string {

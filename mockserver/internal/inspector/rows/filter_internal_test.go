@@ -175,20 +175,34 @@ func TestPreviewOfProperties(t *testing.T) {
 	assert.Equal(t, "plan: Pro", previewOf("identify", []byte(`{"properties":{"a":1},"traits":{"plan":"Pro"}}`)))
 }
 
-func TestChipsShowLastResponse(t *testing.T) {
+func TestRowNamesTheMostUrgentDestinations(t *testing.T) {
+	ended := func(name string, state tracking.State, attempt int, reason string) tracking.Ended {
+		return tracking.Ended{Destination: name, Attempt: attempt, Outcome: tracking.Outcome{State: state, Reason: reason}}
+	}
 	r := &tracking.Record{
 		Ends: []tracking.Ended{
-			{Destination: "crm", Outcome: tracking.Outcome{State: tracking.StateFailed}}, {Destination: "hook", Attempt: 2},
-			{Destination: "warehouse", Outcome: tracking.Outcome{State: tracking.StateDelivered}},
+			ended("warehouse", tracking.StateDelivered, 1, ""), ended("ios", tracking.StateFiltered, 0, "not connected"), ended("hook", tracking.StatePending, 2, ""),
+			ended("crm", tracking.StateFailed, 1, ""), ended("ads", tracking.StateFailed, 1, ""),
 		},
 		Attempts: []tracking.Attempt{
-			{Destination: "crm", Attempt: webhook.Attempt{Status: 503}}, {Destination: "crm", Attempt: webhook.Attempt{Status: 400}},
+			{Destination: "crm", Attempt: webhook.Attempt{Status: 503}}, {Destination: "crm", Attempt: webhook.Attempt{Status: 400}}, {Destination: "ads", Attempt: webhook.Attempt{Status: 404}},
 			{Destination: "hook", Attempt: webhook.Attempt{Reason: webhook.ReasonSelfSigned}}, {Destination: "warehouse", Attempt: webhook.Attempt{Status: 200}},
 		},
 	}
-	var labels []string
-	for _, c := range chipsOf(r, nil) {
-		labels = append(labels, c.Label)
-	}
-	assert.Equal(t, []string{"crm 400", "hook self signed", "warehouse"}, labels)
+	var row Row
+	row.addStates(r, nil)
+	assert.Equal(t, &Chip{"failed", "crm 400, ads 404"}, row.Chip)
+	assert.Equal(t, 3, row.Others)
+	assert.Equal(t, "retrying", row.Next)
+	assert.Equal(t, "crm: failed 400\nads: failed 404\nhook: retrying self signed\nwarehouse: delivered\nios: filtered, not connected", row.States)
+
+	r.Ends[4].Destination = "a considerably longer name"
+	row = Row{}
+	row.addStates(r, nil)
+	assert.Equal(t, "crm 400", row.Chip.Label, "the other name does not fit")
+	assert.Equal(t, 4, row.Others)
+
+	row = Row{}
+	row.addStates(&tracking.Record{}, nil)
+	assert.Equal(t, Row{}, row, "no destinations")
 }

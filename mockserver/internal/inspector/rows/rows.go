@@ -1,12 +1,13 @@
 package rows
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -36,7 +37,10 @@ type Row struct {
 	Source   string
 	// Preview contains the first properties or traits.
 	Preview string
-	Chips   []Chip
+	Chip    *Chip  // most urgent state and its destinations; nil without destinations
+	Others  int    // number of destinations that Chip does not name
+	Next    string // most urgent state of the others
+	States  string // all destinations and their states, one per line; or the error of a rejection
 	Marks   []Mark // additional information
 }
 
@@ -44,12 +48,6 @@ type Row struct {
 type Chip struct {
 	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
-	Why   string
-	// Total is the number of destinations in this state. A narrow list shows only the first
-	// chip of each state, with its Total. Again marks the other chips of the state, which have
-	// no Total. If there is only one chip, both fields are zero.
-	Total int
-	Again bool
 }
 
 // New returns the row of an item. The row links to the list with the same filter.
@@ -68,15 +66,15 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	case i.Rejection != nil:
 		r.Kind = "rejected"
 		r.Preview = previewOf(c.Type, i.Rejection.Body)
-		r.Chips = []Chip{{State: "rejected", Label: string(i.Rejection.Code), Why: i.Rejection.Message}}
+		r.Chip, r.States = &Chip{"rejected", string(i.Rejection.Code)}, i.Rejection.Message
 	case i.Refusal != nil:
 		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
 		if n := i.Refusal.Count; n > 1 {
 			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are grouped by error"}}
 		}
-		r.Chips = []Chip{{State: "rejected", Label: string(i.Refusal.Code), Why: i.Refusal.Message}}
+		r.Chip, r.States = &Chip{"rejected", string(i.Refusal.Code)}, i.Refusal.Message
 	default:
-		r.Chips = chipsOf(i.Record, destinations)
+		r.addStates(i.Record, destinations)
 		r.Marks = marksOf(i.Record)
 		r.Preview = previewOf(c.Type, c.Body)
 	}
@@ -92,47 +90,37 @@ func UserLink(id string) string {
 	return "/user?" + url.Values{"id": {id}}.Encode()
 }
 
-// chipsOf returns one chip per destination. For more than three destinations, it returns one
-// chip per state.
-func chipsOf(r *tracking.Record, destinations []engine.AttachedDestination) []Chip {
-	const most = 3
-	states := StatesOf(r, destinations)
-	if len(states) <= most {
-		chips := make([]Chip, 0, most)
-		for _, s := range states {
-			chips = append(chips, Chip{State: s.Look(), Label: text.Cut(40, s.Destination) + s.answer(r), Why: s.words()})
+// chipText limits the label of a chip, in characters.
+const chipText = 24
+
+// addStates sets the chip and the states of a row. The chip names as many destinations in the
+// most urgent state as fit.
+func (r *Row) addStates(record *tracking.Record, destinations []engine.AttachedDestination) {
+	var lines []string
+	for _, s := range StatesOf(record, destinations) {
+		name, look, response := text.Cut(40, s.Destination), s.Look(), s.Response(record)
+		line := name + ": " + look + response
+		if response == "" && s.words() != look {
+			line += ", " + s.words()
 		}
-		addTotals(chips)
-		return chips
-	}
-	counts := map[string]int{}
-	for _, s := range states {
-		counts[s.Look()]++
-	}
-	var chips []Chip
-	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered", "unknown"} {
-		if n := counts[look]; n > 0 {
-			chips = append(chips, Chip{State: look, Label: fmt.Sprintf("%d %s", n, LookWord(look)), Why: text.Plural(n, "destination", "destinations"), Total: n})
+		lines = append(lines, line)
+		label := name + response
+		switch {
+		case r.Chip == nil:
+			r.Chip = &Chip{look, label}
+		case r.Others == 0 && look == r.Chip.State && utf8.RuneCountInString(r.Chip.Label+", "+label) <= chipText:
+			r.Chip.Label += ", " + label
+		default:
+			r.Next = cmp.Or(r.Next, look)
+			r.Others++
 		}
 	}
-	return chips
+	r.States = strings.Join(lines, "\n")
 }
 
-// addTotals sets Total and Again of the chips, unless there is only one chip.
-func addTotals(chips []Chip) {
-	if len(chips) == 1 {
-		return
-	}
-	for i := range chips {
-		first := slices.IndexFunc(chips, func(c Chip) bool { return c.State == chips[i].State })
-		chips[first].Total++
-		chips[i].Again = i != first
-	}
-}
-
-// answer returns the status or the error of the last attempt, after a space. It returns ""
+// Response returns the status or the error of the last attempt, after a space. It returns ""
 // unless the call is failed or retrying.
-func (s DeliveryState) answer(r *tracking.Record) string {
+func (s DeliveryState) Response(r *tracking.Record) string {
 	if look := s.Look(); look != "failed" && look != "retrying" {
 		return ""
 	}
@@ -174,17 +162,6 @@ func previewOf(typ string, body []byte) string {
 		}
 	}
 	return out.String()
-}
-
-// LookWord returns the display text for a look.
-func LookWord(look string) string {
-	switch look {
-	case "unknown":
-		return "unknown"
-	case "apart":
-		return "not sent"
-	}
-	return look
 }
 
 // Look returns the state for display. A pending call after a failed attempt is retrying.

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -15,8 +16,7 @@ type DeliveryState struct {
 }
 
 // StatesOf returns the state of a call at each destination that receives the call or has an
-// outcome for it. Current destinations come first, in the order of the settings. Deleted
-// destinations follow.
+// outcome for it. Problems come first.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
 	var all []DeliveryState
 	for _, d := range destinations {
@@ -32,7 +32,13 @@ func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []D
 			all = append(all, DeliveryState{Ended: last})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b DeliveryState) int { return cmp.Compare(a.urgency(), b.urgency()) })
 	return all
+}
+
+// urgency returns the sort position of a state.
+func (s DeliveryState) urgency() int {
+	return slices.Index([]string{"failed", "retrying", "pending", "unknown", "delivered", "filtered"}, s.Look())
 }
 
 // state returns the name of the state.

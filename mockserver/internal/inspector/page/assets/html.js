@@ -30,14 +30,17 @@ export function clockTime(date, milliseconds = true) {
   return milliseconds ? `${text}.${String(date.getMilliseconds()).padStart(3, '0')}` : text
 }
 
-// localize converts the times of a fragment from UTC to the local time zone.
+// localize converts the times of a fragment from UTC to the local time zone. Times of other
+// days have a date.
 export function localize(root) {
+  const today = new Date().toDateString()
   for (const place of root.querySelectorAll('[data-zone]')) place.textContent = `(${zone()})`
   for (const time of root.querySelectorAll('time')) {
     const date = new Date(time.dateTime)
     if (Number.isNaN(date.getTime())) continue
-    const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
-    time.textContent = 'date' in time.dataset ? `${day} ${clockTime(date)}` : clockTime(date)
+    if ('date' in time.dataset) time.textContent = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clockTime(date)}`
+    else if (date.toDateString() === today) time.textContent = clockTime(date)
+    else time.textContent = `${date.toLocaleString('en', { month: 'short' })} ${date.getDate()} ${two(date.getHours())}:${two(date.getMinutes())}`
   }
 }
 

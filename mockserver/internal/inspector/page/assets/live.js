@@ -7,6 +7,7 @@ import * as search from './search.js'
 import { copy, copyOf } from './copy.js'
 
 const mostRows = 200
+const mostMissing = 10_000
 const workspace = document.getElementById('workspace')
 const calls = document.getElementById('calls')
 const list = document.getElementById('list')
@@ -19,6 +20,7 @@ const live = document.getElementById('live')
 const liveText = document.getElementById('live-text')
 const goneText = document.getElementById('gone')
 const toast = document.getElementById('toast')
+const tip = document.getElementById('tip')
 const confirmation = document.getElementById('confirm-replay')
 
 let rows = document.getElementById('rows')
@@ -26,7 +28,9 @@ let applied = list.querySelector('table').dataset.q // the search of the list
 let stream = null
 let position = calls.dataset.from // position from which the stream continues
 let paused = false
-let held = 0 // new calls that are not listed because the list is paused or scrolled
+let heldAt = '' // position where the list stopped to add and remove rows; '' if it is current
+const missing = new Set() // orders of the rows that a held list lacks
+let skipped = 0 // new calls that a held list lacks, without their orders
 let open = panel.querySelector('[data-ref]')?.dataset.ref ?? ''
 
 /* The stream. */
@@ -42,7 +46,12 @@ function connect() {
   if (calls.dataset.live !== 'yes') return say('off', 'Older calls')
   if (problem.textContent) return say('off', 'Not live')
   const values = query()
-  values.set('from', position)
+  values.set('from', heldAt || position)
+  values.set('rows', [...rows.querySelectorAll('.row')].map((row) => row.dataset.order))
+  if (heldAt) {
+    values.set('held', 'yes')
+    skipped = 0 // the stream counts them again
+  }
   if (open) {
     values.set('call', open)
     values.set('seen', panel.querySelector('[data-change]')?.dataset.change ?? '0')
@@ -50,8 +59,9 @@ function connect() {
   stream = new EventSource('/stream?' + values)
   stream.onopen = back
   stream.onmessage = (event) => {
+    const before = position
     position = event.lastEventId
-    apply(JSON.parse(event.data))
+    apply(JSON.parse(event.data), before)
   }
   stream.onerror = () => lost(refused ? 'The collector has no free stream for this page. Too many pages may be open.' : '')
 }
@@ -113,11 +123,11 @@ function back() {
 
 // tell shows a temporary message.
 let telling = null
-function tell(text) {
+function tell(text, failed = false) {
   toast.textContent = text
-  toast.hidden = false
+  toast.classList.toggle('is-failed', failed)
   clearTimeout(telling)
-  telling = setTimeout(() => { toast.hidden = true }, 4000)
+  telling = setTimeout(() => { toast.textContent = '' }, 6000)
 }
 
 const noAnswer = 'The collector did not respond. Try again later.'
@@ -135,23 +145,50 @@ document.addEventListener('visibilitychange', () => {
 
 /* Frames. */
 
-function apply(frame) {
+function apply(frame, before) {
   if (frame.reset) return refresh()
   chart.update(frame.now, frame.seconds)
   if (frame.counts) count(frame.counts.matched, frame.counts.total)
-  if (frame.call && open) show(open).catch(() => {}) // the stream reports a lost connection
-  for (const order of frame.gone ?? []) rowOf(order)?.remove()
-  const holding = paused || list.scrollTop > 60
+  if (frame.call && open && !loading) show(open).catch(() => {}) // the stream reports a lost connection
+  const hold = isUsed()
+  if (heldAt && !hold && !asking) refresh(applied, { unless: isUsed })
   const fresh = []
   for (const row of [...parse((frame.rows ?? []).map((r) => r.html).join('')).children]) {
     const old = rowOf(row.dataset.order)
     if (old) replace(old, row)
     else fresh.push(row)
   }
-  const arrived = frame.arrived ?? 0
-  if (holding) hold(arrived)
-  else insert(fresh, frame.skipped ?? 0)
-  if (arrived) announce(arrived)
+  const gone = (frame.gone ?? []).map(rowOf).filter(Boolean)
+  if (hold || heldAt) {
+    for (const row of gone) row.classList.add('is-gone')
+    for (const order of [...frame.missing ?? [], ...fresh.map((row) => Number(row.dataset.order))]) if (missing.size < mostMissing) missing.add(order)
+    skipped += frame.skipped ?? 0
+    showMissing()
+    if (!heldAt && (missing.size + skipped > 0 || gone.length)) {
+      heldAt = before
+      connect() // the stream continues with the listed rows
+    }
+  } else {
+    for (const row of gone) row.remove()
+    insert(fresh, frame.skipped ?? 0)
+  }
+  if (frame.arrived) announce(frame.arrived)
+}
+
+// On touch screens, a row remains hovered after a tap.
+let touch = false
+addEventListener('pointermove', (event) => { touch = event.pointerType === 'touch' }, { passive: true })
+
+// isUsed reports whether the list must not move.
+function isUsed() {
+  const selection = document.getSelection()
+  return paused || open !== '' || list.scrollTop > 60 || rows.contains(document.activeElement) ||
+    rows.matches(touch ? ':active' : ':hover') || (!selection.isCollapsed && list.contains(selection.anchorNode))
+}
+
+function showMissing() {
+  freshButton.hidden = missing.size + skipped === 0
+  freshButton.textContent = `Show ${plural(missing.size + skipped, 'new call', 'new calls')}`
 }
 
 function rowOf(order) { return rows.querySelector(`[data-order="${Number(order)}"]`) }
@@ -162,6 +199,7 @@ function replace(old, row) {
   if (focused) row.querySelector('a').tabIndex = 0
   old.replaceWith(row)
   if (focused) row.querySelector('a').focus()
+  if (hinted === old) hint(row)
 }
 
 // insert adds new rows, and a note about omitted rows.
@@ -193,9 +231,13 @@ function place(row) {
 
 // dress prepares a row for the list.
 function dress(row) {
-  row.classList.toggle('is-open', row.dataset.ref === open && open !== '')
+  row.classList.toggle('is-open', row.dataset.ref === (loading || open))
   const link = row.querySelector('a')
   if (link) link.tabIndex = -1
+  if (!row.querySelector('.others')) return
+  const states = row.querySelector('.c-state')
+  states.dataset.states = states.title
+  states.removeAttribute('title')
 }
 
 // begin replaces the first-run instructions with the list.
@@ -213,12 +255,6 @@ function settle() {
     const link = rows.querySelector('a')
     if (link) link.tabIndex = 0
   }
-}
-
-function hold(arrived) {
-  held += arrived
-  freshButton.hidden = held === 0
-  freshButton.textContent = `Show ${plural(held, 'new call', 'new calls')}`
 }
 
 function count(matched, total) {
@@ -251,8 +287,9 @@ function announce(arrived) {
 
 let asking = null
 
-// refresh loads the list of a search and reports whether it succeeded.
-async function refresh(q = applied, typing = false) {
+// refresh loads the list of a search and reports whether it succeeded. It drops the response if
+// unless returns true.
+async function refresh(q = applied, { typing = false, unless = () => false } = {}) {
   asking?.abort()
   const mine = asking = new AbortController()
   busy(list, true)
@@ -263,8 +300,9 @@ async function refresh(q = applied, typing = false) {
     if (mine === asking) tell(noAnswer)
   }
   if (mine !== asking) return false // a later refresh has started
+  asking = null
   busy(list, false)
-  if (!answer) return false
+  if (!answer || unless()) return false
   const table = answer.content.querySelector('table')
   if (answer.ok && !table) { // invalid search
     if (!(typing && search.isOpen())) problem.replaceChildren(answer.content)
@@ -278,6 +316,7 @@ async function refresh(q = applied, typing = false) {
     part.remove()
   }
   if (focused !== document.activeElement) search.focus() // the focused element was removed
+  hint(null)
   list.replaceChildren(answer.content)
   rows = document.getElementById('rows')
   applied = table.dataset.q
@@ -285,8 +324,10 @@ async function refresh(q = applied, typing = false) {
   calls.dataset.live = 'yes'
   pauseButton.hidden = false
   list.scrollTop = 0
-  held = 0
-  hold(0)
+  heldAt = ''
+  missing.clear()
+  skipped = 0
+  showMissing()
   if (Number(table.dataset.total) > 0) begin()
   count(Number(table.dataset.matched), Number(table.dataset.total))
   for (const row of rows.children) dress(row)
@@ -307,15 +348,8 @@ freshButton.addEventListener('click', () => {
   list.focus()
 })
 
-list.addEventListener('scroll', () => {
-  if (held > 0 && !paused && list.scrollTop === 0) refresh()
-}, { passive: true })
-
 pauseButton.hidden = calls.dataset.live !== 'yes'
-pauseButton.addEventListener('click', () => {
-  pause(!paused)
-  if (!paused && held > 0) refresh()
-})
+pauseButton.addEventListener('click', () => pause(!paused))
 
 function pause(on) {
   paused = on
@@ -332,7 +366,7 @@ let session = false // typing updates the current history entry
 // look runs a search and adds a history entry.
 async function look(q, typing = false) {
   const before = applied
-  if (!(await refresh(q, typing))) return
+  if (!(await refresh(q, { typing }))) return
   if (applied !== before) record(!(typing && session))
   session = typing
 }
@@ -385,47 +419,69 @@ const wide = matchMedia('(min-width: 901px)')
 
 let asked = 0 // sequence number of panel requests, to ignore late responses
 
+let loading = '' // call that replaces the open one
+
 async function show(ref) {
-  open = ref
   const mine = ++asked
-  const values = query()
-  const { content } = await load(`/calls/${ref}?${values}`)
-  if (mine === asked) put(content)
+  const { content } = await load(`/calls/${ref}?${query()}`)
+  if (mine === asked) put(content, ref)
 }
 
-function put(content) {
-  const kept = panel.querySelector(`[data-ref="${open}"]`) !== null
-  const notice = kept ? panel.querySelector('.notice') : null
-  const expanded = kept ? [...panel.querySelectorAll('.attempt')].map((d) => d.open).reverse() : []
-  const scrolled = kept ? panel.scrollTop : 0
+// put replaces the panel. If it showed the same call, it keeps the focus, the position and the
+// open details.
+function put(content, ref) {
+  const same = ref === open
+  open = ref
+  const focused = same && panel.contains(document.activeElement) ? keyOf(document.activeElement) : ''
+  const opened = same ? [...panel.querySelectorAll('details[open]')].map(keyOf) : []
+  const scrolled = same ? panel.scrollTop : 0
   panel.replaceChildren(content)
-  // Attempts are listed newest first; existing ones are at the end.
-  ;[...panel.querySelectorAll('.attempt')].reverse().forEach((d, i) => { d.open = expanded[i] ?? false })
-  if (!panel.querySelector('.notice')) note(notice)
+  for (const details of panel.querySelectorAll('details')) details.open = opened.includes(keyOf(details))
   panel.hidden = false
   workspace.classList.add('has-panel')
   panel.scrollTop = scrolled
-  for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === open)
+  if (focused) [...panel.querySelectorAll('a, button, summary, [tabindex]')].find((e) => keyOf(e) === focused)?.focus({ preventScroll: true })
+  highlight()
+  hint(focusedRow())
+  if (!same) replayed = null
+  report()
 }
 
-// note shows the result of an action until another call is opened.
-function note(notice) {
-  if (notice) panel.querySelector('.panel-head')?.after(notice)
+// report shows the result of a replay as soon as the panel contains it.
+let replayed = null // destination and its latest attempt before the replay
+function report() {
+  if (!replayed || latestAttempt(replayed.destination) === replayed.latest) return
+  const card = panel.querySelector(`[data-key="${CSS.escape('replay ' + replayed.destination)}"]`)?.closest('.destination')
+  if (!card || card.matches('.is-pending')) return
+  tell(`${replayed.destination}: ${card.querySelector('.state').textContent}`, !card.matches('.is-delivered'))
+  replayed = null
 }
+
+const latestAttempt = (destination) => panel.querySelector(`.attempt[data-key^="${CSS.escape(destination + ' ')}"]`)?.dataset.key
+
+// highlight marks the row of the call that is open or loading.
+function highlight() {
+  for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === (loading || open))
+}
+
+// keyOf identifies an element of the panel across updates.
+const keyOf = (e) => e.dataset.key ?? e.getAttribute('href') ?? e.ariaLabel ?? 'summary of ' + e.parentElement.dataset.key
 
 async function select(ref, push) {
-  for (const row of rows.querySelectorAll('.row')) row.classList.toggle('is-open', row.dataset.ref === ref)
+  loading = ref
+  highlight()
   busy(panel, true)
-  const before = open
   try {
     await show(ref)
   } catch {
-    if (open === ref) open = before
-    tell(noAnswer)
+    tell(noAnswer, true)
   }
+  if (loading !== ref) return // another call was selected
+  loading = ''
+  highlight()
   busy(panel, false)
+  record(push && open === ref)
   if (open !== ref) return
-  record(push)
   if (!wide.matches) panel.focus()
   connect()
 }
@@ -433,7 +489,9 @@ async function select(ref, push) {
 function close() {
   const row = rows.querySelector('.is-open')
   open = ''
+  loading = ''
   asked++
+  busy(panel, false)
   panel.hidden = true
   panel.replaceChildren()
   workspace.classList.remove('has-panel')
@@ -479,13 +537,14 @@ function browse(ref) {
 
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || event.defaultPrevented) return
+  hint(null)
   const menu = document.querySelector('.copy-as[open], .range[open]')
   if (menu) {
     menu.open = false
     menu.querySelector('summary').focus()
     return
   }
-  if (!open || event.target.matches('input, select, textarea') || document.querySelector('[popover]:popover-open, dialog[open]')) return
+  if (!open || event.target.matches('input, select, textarea') || document.querySelector('#help:popover-open, dialog[open]')) return
   close()
   record(false)
 })
@@ -501,23 +560,21 @@ panel.addEventListener('submit', async (event) => {
   const form = event.target.closest('[data-panel]')
   if (!form) return
   event.preventDefault()
+  if (panel.classList.contains('is-busy')) return // a double click acts once
   const body = new URLSearchParams([...query(), ...new FormData(form)])
-  const button = form.querySelector('button')
-  const of = open
-  const mine = ++asked
-  button.disabled = true
+  const [of, mine] = [open, ++asked]
+  const destination = form.elements.destination.value
+  const replay = { destination, latest: latestAttempt(destination) }
   busy(panel, true)
   try {
     const { content } = await load(form.action, { method: 'POST', body })
-    if (mine === asked) put(content)
-    else if (open === of) {
-      panel.querySelector('.notice')?.remove()
-      note(content.querySelector('.notice'))
-    }
-    panel.querySelector('.notice')?.scrollIntoView({ block: 'nearest' })
+    const notice = content.querySelector('[data-notice]')
+    if (notice) tell(notice.textContent, 'failed' in notice.dataset)
+    if (notice && !('failed' in notice.dataset) && of === open) replayed = replay
+    if (mine === asked) put(content, of)
+    else report()
   } catch {
-    tell(noAnswer)
-    button.disabled = false
+    tell(noAnswer, true)
   }
   busy(panel, false)
 })
@@ -526,11 +583,42 @@ addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
   if (call && call !== open) select(call, false)
-  else if (!call && open) close()
+  else if (!call && (open || loading)) close()
   if (q === applied) return
   search.set(q)
   await refresh(q)
 })
+
+/* All destinations of a row, on hover and focus. */
+
+let hinted = null
+
+function hint(row) {
+  hinted?.querySelector('a').removeAttribute('aria-describedby')
+  const states = row?.querySelector('[data-states]')
+  hinted = states ? row : null
+  tip.togglePopover(Boolean(states))
+  if (!states) return
+  tip.textContent = states.dataset.states
+  row.querySelector('a').setAttribute('aria-describedby', 'tip')
+  const { left, top, bottom } = states.getBoundingClientRect()
+  tip.style.left = `${Math.min(left, innerWidth - tip.offsetWidth - 8)}px`
+  tip.style.top = `${bottom + tip.offsetHeight < innerHeight ? bottom : top - tip.offsetHeight}px`
+}
+
+const focusedRow = () => {
+  const row = rows.querySelector('a:focus-visible')?.closest('.row')
+  return row?.dataset.ref === open ? null : row // the panel lists the destinations
+}
+list.addEventListener('pointerover', (event) => {
+  if (event.pointerType !== 'mouse') return
+  const row = event.target.closest('.c-state')?.parentElement ?? focusedRow()
+  if (row !== hinted) hint(row)
+})
+list.addEventListener('pointerleave', () => hint(focusedRow()))
+list.addEventListener('focusin', () => hint(focusedRow()))
+list.addEventListener('focusout', () => hint(null))
+list.addEventListener('scroll', () => hint(null), { passive: true })
 
 /* Keys. */
 
@@ -544,12 +632,12 @@ function step(by) {
   if (open && wide.matches) browse(row.dataset.ref)
 }
 
-// chosen opens the focused call and reports whether a call is open.
+// chosen opens the focused call and reports whether it is open.
 async function chosen() {
-  const row = document.activeElement.closest('.row')
-  if (row && row.dataset.ref !== open) await select(row.dataset.ref, open === '')
-  if (!open) tell('Select a call first (j, k).')
-  return open !== ''
+  const ref = document.activeElement.closest('.row')?.dataset.ref ?? open
+  if (!ref) tell('Select a call first (j, k).')
+  else if (ref !== open) await select(ref, open === '')
+  return ref !== '' && ref === open
 }
 
 // The dialog has the focus instead of its button: a space must not confirm.
@@ -581,7 +669,7 @@ async function replayChosen() {
 
 async function copyChosen() {
   if (!(await chosen())) return
-  const link = panel.querySelector('[data-curl]')
+  const link = panel.querySelector('[href$="/as/curl"]')
   if (!link) return tell('This call cannot be copied as curl.')
   try {
     await copy(await copyOf(link))
@@ -593,9 +681,11 @@ async function copyChosen() {
 
 /* Ages. */
 
+let today = new Date().toDateString()
 setInterval(() => {
   if (document.hidden) return
   const now = Date.now()
+  if (today !== (today = new Date().toDateString())) localize(list)
   for (const place of list.querySelectorAll('[data-rel]')) {
     if (!place.checkVisibility({ contentVisibilityAuto: true })) continue // not visible
     const text = age((now - (place.since ??= Date.parse(place.dataset.rel))) / 1000)
