@@ -27,6 +27,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
 		"GET /calls/{ref}":           in.pages.Serve(in.showCall),
+		"GET /calls.csv":             in.serveCSV,
+		"GET /calls.jsonl":           in.serveJSONLines,
 		"GET /suggest":               in.pages.Serve(in.suggest),
 		"GET /calls/{ref}/body":      in.serveCallBody,
 		"GET /calls/{ref}/as/{form}": in.serveCopy,
