@@ -37,6 +37,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"GET /compare":               in.pages.Serve(users.ShowComparison),
 		"GET /replay":                in.pages.Serve(in.showReplay),
 		"POST /replay":               in.pages.ServeForm(in.replayChosen),
+		"GET /sources":               in.pages.Serve(in.showSources),
+		"GET /sources/key":           in.serveWriteKey,
 		"GET /destinations":          in.pages.Serve(in.showDestinations),
 		"GET /destinations/new":      in.pages.Serve(in.showNewDestination),
 		"GET /destination":           in.pages.Serve(in.showDestination),
