@@ -53,8 +53,9 @@ type frameRow struct {
 }
 
 type counts struct {
-	Matched int `json:"matched"`
-	Total   int `json:"total"`
+	Matched int            `json:"matched"`
+	Total   int            `json:"total"`
+	Facets  map[string]int `json:"facets"` // see rows.Filter.Facets
 }
 
 // A follower produces the frames of one stream. It tracks only the rows that the browser has.
@@ -297,12 +298,10 @@ func (f *follower) count(match func(*history.Item) bool, out *frame) {
 	if f.counted == f.seen.Change || start.Before(f.countAfter) {
 		return
 	}
-	matched, total := f.in.count(f.filter, match)
-	out.Counts = &counts{matched, total}
+	counted := f.in.count(f.filter, match)
+	out.Counts = &counted
 	f.counted = f.seen.Change
-	if !f.filter.Empty() {
-		f.countAfter = time.Now().Add(max(countPause, 20*time.Since(start)))
-	}
+	f.countAfter = time.Now().Add(max(countPause, 20*time.Since(start)))
 }
 
 func (f *follower) openChanged() bool {

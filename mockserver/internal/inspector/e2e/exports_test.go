@@ -50,3 +50,32 @@ func TestExportFollowsTheSearch(t *testing.T) {
 	assert.Regexp(t, `^\{.*"messageId":"m1".*\}\n$`, download("1"))
 	shootWidths(b, "export")
 }
+
+func TestFacetsCountAndSelectCalls(t *testing.T) {
+	t.Parallel()
+	script := axe(t)
+	hook := newReceiver(t, http.StatusBadRequest)
+	srv, collector := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`), track("m2", "grace", "Signed Up", `{}`), `{"type":"track","userId":"ada"}`)
+	settle(t, collector)
+	b := newTab(t, srv.URL)
+	b.open("/?q=user:ada")
+	counts := func(want string) {
+		t.Helper()
+		b.wait(`[...document.querySelectorAll('[data-facet]')].map((e) => e.dataset.facet + ' ' + e.textContent).join(', ') === ` + quote(want))
+	}
+	counts("accepted 1, rejected 1, failed 1, pending 0, delivered 0, filtered 0")
+	judgeLightAndDark(b, script, "facets")
+	shootWidths(b, "facets")
+	b.click(".facets a:nth-child(4)")
+	b.wait(`document.querySelectorAll('#rows tr').length === 1`)
+	assert.Equal(t, "user:ada status:failed", eval[string](b, `document.querySelector('#q').value`))
+	counts("accepted 1, rejected 1, failed 1, pending 0, delivered 0, filtered 0")
+	hook.status.Store(http.StatusOK)
+	post(t, srv.URL, "web", track("m3", "ada", "Signed Up", `{}`))
+	counts("accepted 2, rejected 1, failed 1, pending 0, delivered 1, filtered 0")
+	assert.Equal(t, "Failed 1", b.text(".facets [aria-current]"))
+	b.click(".facets a:nth-child(1)")
+	b.wait(`document.querySelectorAll('#rows tr').length === 3`)
+	assert.Equal(t, "user:ada", eval[string](b, `document.querySelector('#q').value`))
+}

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -18,21 +19,34 @@ type DeliveryState struct {
 // outcome for it. Current destinations come first, in the order of the settings. Deleted
 // destinations follow.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
-	var all []DeliveryState
-	for _, d := range destinations {
-		if last, decided := r.Last(d.Name); decided {
-			all = append(all, DeliveryState{Ended: last})
-		} else if d.Gets(&r.Call) {
-			all = append(all, DeliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial})
+	return slices.Collect(states(r, destinations))
+}
+
+// states is like StatesOf, without allocating.
+func states(r *tracking.Record, destinations []engine.AttachedDestination) iter.Seq[DeliveryState] {
+	return func(yield func(DeliveryState) bool) {
+		for i := range destinations {
+			d := &destinations[i]
+			last, decided := r.Last(d.Name)
+			s := DeliveryState{Ended: last}
+			if !decided {
+				s = DeliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial}
+			}
+			if (decided || d.Gets(&r.Call)) && !yield(s) {
+				return
+			}
+		}
+		for i := range r.Ends {
+			name := r.Ends[i].Destination
+			if slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == name }) ||
+				slices.ContainsFunc(r.Ends[:i], func(e tracking.Ended) bool { return e.Destination == name }) {
+				continue
+			}
+			if last, _ := r.Last(name); !yield(DeliveryState{Ended: last}) {
+				return
+			}
 		}
 	}
-	for _, e := range r.Ends {
-		if !slices.ContainsFunc(all, func(s DeliveryState) bool { return s.Destination == e.Destination }) {
-			last, _ := r.Last(e.Destination)
-			all = append(all, DeliveryState{Ended: last})
-		}
-	}
-	return all
 }
 
 // state returns the name of the state.

@@ -138,7 +138,7 @@ document.addEventListener('visibilitychange', () => {
 function apply(frame) {
   if (frame.reset) return refresh()
   chart.update(frame.now, frame.seconds)
-  if (frame.counts) count(frame.counts.matched, frame.counts.total)
+  if (frame.counts) count(frame.counts.matched, frame.counts.total, frame.counts.facets)
   if (frame.call && open) show(open).catch(() => {}) // the stream reports a lost connection
   for (const order of frame.gone ?? []) rowOf(order)?.remove()
   const holding = paused || list.scrollTop > 60
@@ -221,7 +221,8 @@ function hold(arrived) {
   freshButton.textContent = `Show ${plural(held, 'new call', 'new calls')}`
 }
 
-function count(matched, total) {
+function count(matched, total, facets) {
+  if (facets) for (const facet of calls.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
   const line = document.getElementById('count')
   const bold = document.createElement('b')
   if (!applied) {
