@@ -106,11 +106,11 @@ func TestRemoveSearchConditions(t *testing.T) {
 	assert.Equal(t, "prop.plan:* type:track user:ada", b.search(), "addresses of before lead to the same list")
 	b.waitRows(1)
 	assert.Equal(t, 3, b.count("#conditions .condition"))
-	b.click("#conditions .condition:nth-child(3)")
+	b.click("#conditions .condition:nth-of-type(3)")
 	b.waitRows(2)
 	assert.Equal(t, "prop.plan:* type:track", b.search())
 	b.wait(`document.activeElement.id === 'q'`) // the focus moves because the focused element was removed
-	b.click("#conditions .condition:nth-child(1)")
+	b.click("#conditions .condition:nth-of-type(1)")
 	b.waitRows(3)
 	b.click("#clear")
 	b.waitRows(4)
