@@ -76,3 +76,13 @@ func TestExportRequiresTheToken(t *testing.T) {
 		assert.NotContains(t, body, "receivedAt")
 	}
 }
+
+func TestExpiredCallKeepsTheSearch(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
+	const back = `<a class="close" href="/?q=event%3Atest"`
+	_, body := get(t, srv.URL+"/?q=event:test&call=gone")
+	assert.Contains(t, body, back)
+	_, body = get(t, srv.URL+"/calls/gone?q=event:test", "X-Fragment", "1")
+	assert.Contains(t, body, back)
+}

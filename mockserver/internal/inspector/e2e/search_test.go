@@ -260,6 +260,8 @@ func TestCopyAsCode(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
+	b.set("#q", "event:order")
+	b.waitRows(1)
 	b.click(row(1) + " a")
 	b.waitText("#panel h2", "Order Completed")
 	for form, want := range map[string]string{"curl": "curl -g -u ios-key:", "go": "client.Track(", "node": "analytics.track(", "go-test": "srv.Expect("} {
@@ -270,13 +272,15 @@ func TestCopyAsCode(t *testing.T) {
 	}
 	b.run(`document.querySelector('.copy-as').open = true`)
 	b.click(`[data-copy-link]`)
-	b.wait(`window.copied.startsWith(location.origin + '/?call=')`)
+	b.wait(`window.copied.startsWith(location.origin + '/?call=') && new URL(window.copied).searchParams.get('q') === 'event:order'`)
 	b.click(`#panel .is-delivered [href*="/as/signed"]`)
 	b.wait(`window.copied.includes('valid signature') && window.copied.includes('X-Signature: ')`)
 	assert.Zero(t, b.count(`#panel .is-failed [href*="/as/signed"]`), "it has no secret")
 	link := eval[string](b, `document.querySelector('[data-copy-link]').href`)
 	b.do(navigate(link))
 	b.waitText("#panel h2", "Order Completed")
+	assert.Equal(t, "event:order", b.search())
+	b.waitRows(1)
 }
 
 func TestPanelShowsPayloadAndFailuresFirst(t *testing.T) {
