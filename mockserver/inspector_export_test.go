@@ -86,3 +86,28 @@ func TestExpiredCallKeepsTheSearch(t *testing.T) {
 	_, body = get(t, srv.URL+"/calls/gone?q=event:test", "X-Fragment", "1")
 	assert.Contains(t, body, back)
 }
+
+func TestChartServesTheBarsOfARange(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "key", track("m", 3))
+	for path, length := range map[string]int64{"/chart?range=hour": 60, "/chart?range=day": 900} {
+		_, body := get(t, srv.URL+path)
+		var chart struct {
+			Now  int64
+			Bars [][]int64
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &chart))
+		accepted := int64(0)
+		for _, bar := range chart.Bars { // the calls can arrive in two bars
+			require.Len(t, bar, 8)
+			assert.Zero(t, bar[0]%length)
+			assert.LessOrEqual(t, bar[0], chart.Now)
+			accepted += bar[1]
+		}
+		assert.EqualValues(t, 3, accepted)
+	}
+	for _, path := range []string{"/chart", "/chart?range=year"} {
+		res, _ := get(t, srv.URL+path)
+		assert.Equal(t, http.StatusNotFound, res.StatusCode)
+	}
+}

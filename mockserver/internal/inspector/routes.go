@@ -26,6 +26,7 @@ func New(c *engine.Collector, config Config) *Inspector {
 	handlers := map[string]http.HandlerFunc{
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
+		"GET /chart":                 in.serveChart,
 		"GET /calls/{ref}":           in.pages.Serve(in.showCall),
 		"GET /calls.csv":             in.serveCSV,
 		"GET /calls.jsonl":           in.serveJSONLines,

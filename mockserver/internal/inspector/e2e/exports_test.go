@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -78,4 +80,41 @@ func TestFacetsCountAndSelectCalls(t *testing.T) {
 	b.click(".facets a:nth-child(1)")
 	b.wait(`document.querySelectorAll('#rows tr').length === 3`)
 	assert.Equal(t, "user:ada", eval[string](b, `document.querySelector('#q').value`))
+}
+
+func TestChartShowsLongerRangesOnALinearScale(t *testing.T) {
+	t.Parallel()
+	script := axe(t)
+	srv, collector := serve(t, engine.Config{}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Now", `{}`), `{"type":"track","userId":"ada"}`)
+	now := time.Now()
+	for ago, calls := range map[time.Duration]int{30 * time.Minute: 40, 10 * time.Minute: 20, 5 * time.Hour: 1000, 25 * time.Hour: 9} {
+		collector.History().Observe(event.Accepted{Batch: event.Batch{Source: "web", ReceivedAt: now.Add(-ago), Calls: make([]tracking.Call, calls)}}) // calls without an ID are one row
+	}
+	b := newTab(t, srv.URL)
+	b.open("/")
+	sum := func(want string) {
+		t.Helper()
+		b.wait(`document.querySelector('[data-sum=accepted]').textContent === ` + quote(want))
+	}
+	sum("1")
+	for _, r := range []struct{ value, sum, top, half string }{{"hour", "61", "50/min", "25/min"}, {"day", "1,061", "5,000/h", "2,500/h"}} {
+		b.set(".chart-range select", r.value)
+		sum(r.sum)
+		assert.Equal(t, r.top, b.text(".top-label"))
+		assert.Equal(t, r.half, b.text(".half-label"))
+		heights := eval[[]float64](b, `document.querySelector('.chart path.c-accepted').getAttribute('d').split('M').slice(1).map((bar) => Number(bar.split('v')[1].split('h')[0]))`)
+		if r.value == "hour" {
+			require.Len(t, heights, 3)
+			assert.InDelta(t, 2, heights[0]/heights[1], 0.02, "half the rate is half as high")
+		}
+		judgeLightAndDark(b, script, "chart of the last "+r.value)
+		shootWidths(b, "chart-"+r.value)
+	}
+	assert.Contains(t, eval[string](b, `document.querySelector('.chart svg').getAttribute('aria-label')`), "last day")
+	post(t, srv.URL, "web", track("m2", "ada", "Later", `{}`))
+	sum("1,062") // the range is updated
+	b.set(".chart-range select", "")
+	sum("2")
+	assert.Equal(t, "1/s", b.text(".top-label"))
 }
