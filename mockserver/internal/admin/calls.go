@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -81,61 +81,6 @@ func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verificati
 	return all, err
 }
 
-// A callView is a call as the API returns it.
-type callView struct {
-	Seq int64  `json:"seq"`
-	Ref string `json:"ref"` // ref for the call page, /calls/{ref}
-	tracking.Call
-	Repeats      int             `json:"repeats"`
-	RetryCount   int             `json:"retryCount"`
-	Attempts     int             `json:"attempts"`
-	Destinations []callState     `json:"destinations"`
-	Synthetic    bool            `json:"synthetic"`      // whether the collector sent the call
-	Body         json.RawMessage `json:"body,omitempty"` // set for a single call, and in lists on request
-}
-
-// A callState is the state of a call at a destination.
-type callState struct {
-	Destination string         `json:"destination"`
-	State       tracking.State `json:"state"`
-	Reason      string         `json:"reason,omitempty"`
-	At          time.Time      `json:"at"`
-	Attempt     int            `json:"attempt"`
-	RetryAt     time.Time      `json:"retryAt,omitzero"`
-}
-
-func viewCall(r *tracking.Record, destinations []engine.AttachedDestination) callView {
-	v := callView{
-		Seq: r.Seq, Ref: history.RefOfCall(r.Call.Source, r.Call.ID), Call: r.Call, Repeats: r.Repeats, RetryCount: r.RetryCount, Attempts: len(r.Attempts),
-		Destinations: []callState{}, Synthetic: history.IsSynthetic(&r.Call),
-	}
-	for _, e := range latest(r, destinations) {
-		v.Destinations = append(v.Destinations, callState{e.Destination, e.State, e.Reason, e.At, e.Attempt, e.RetryAt})
-	}
-	return v
-}
-
-// latest returns the latest outcome of a call at each destination, sorted by name. A destination
-// without an outcome is pending since the call was received, unless its outcome may have expired.
-func latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
-	var all []tracking.Ended
-	add := func(e tracking.Ended) {
-		at, found := slices.BinarySearchFunc(all, e.Destination, func(e tracking.Ended, name string) int { return strings.Compare(e.Destination, name) })
-		if !found {
-			all = slices.Insert(all, at, e)
-		}
-	}
-	for _, e := range slices.Backward(r.Ends) {
-		add(e)
-	}
-	for _, d := range destinations {
-		if !r.Partial && d.Gets(&r.Call) {
-			add(tracking.Ended{Destination: d.Name, At: r.Call.ReceivedAt, Outcome: tracking.Outcome{State: tracking.StatePending}})
-		}
-	}
-	return all
-}
-
 func (a *admin) listCalls(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, before, filter := defaultPage, int64(0), history.CallFilter{}
@@ -153,17 +98,17 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	}
 	destinations := a.c.Attached()
 	page, more := a.c.History().Page(before, limit, func(r *tracking.Record) bool {
-		return filter.Matches(&r.Call) && (all || history.IsSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || slices.ContainsFunc(latest(r, destinations), func(e tracking.Ended) bool {
+		return filter.Matches(&r.Call) && (all || history.IsSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || slices.ContainsFunc(export.Latest(r, destinations), func(e tracking.Ended) bool {
 			return (destination == "" || e.Destination == destination) && (state == "" || e.State == wanted)
 		}))
 	})
 	answer := struct {
-		Calls     []callView `json:"calls"`
-		Next      int64      `json:"next,omitempty"` // value of the parameter before for the next page
-		Forgotten int64      `json:"forgotten"`
-	}{Calls: []callView{}, Forgotten: a.c.History().Expired()}
+		Calls     []export.Call `json:"calls"`
+		Next      int64         `json:"next,omitempty"` // value of the parameter before for the next page
+		Forgotten int64         `json:"forgotten"`
+	}{Calls: []export.Call{}, Forgotten: a.c.History().Expired()}
 	for i := range page {
-		view := viewCall(&page[i], destinations)
+		view := export.NewCall(&page[i], destinations)
 		if bodies {
 			view.Body = page[i].Call.Body
 		}
@@ -189,7 +134,7 @@ func (a *admin) getCall(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := viewCall(&record, a.c.Attached())
+	view := export.NewCall(&record, a.c.Attached())
 	view.Body = record.Call.Body
 	return view, nil
 }
@@ -245,7 +190,7 @@ func viewAttempts(attempts []tracking.Attempt) []attemptView {
 // listFailed lists the failed or quarantined calls of a destination, oldest first.
 func (a *admin) listFailed(r *http.Request) (any, error) {
 	type failedView struct {
-		callView
+		export.Call
 		Reason   string    `json:"reason"`
 		FailedAt time.Time `json:"failedAt"`
 	}
@@ -272,7 +217,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 		if more = len(views) == limit; more {
 			return false
 		}
-		view := failedView{viewCall(&tracking.Record{Call: f.Call}, nil), f.Reason, f.FailedAt}
+		view := failedView{export.NewCall(&tracking.Record{Call: f.Call}, nil), f.Reason, f.FailedAt}
 		view.Attempts = f.Attempts
 		views = append(views, view)
 		return true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -27,7 +28,7 @@ type timelineView struct {
 // A timelineEntry is an accepted or rejected call.
 type timelineEntry struct {
 	At        time.Time           `json:"at"`
-	Call      *callView           `json:"call,omitempty"`
+	Call      *export.Call        `json:"call,omitempty"`
 	Rejection *tracking.Rejection `json:"rejection,omitempty"`
 	Changes   []traitChange       `json:"changes,omitempty"`
 	Further   int                 `json:"furtherChanges,omitempty"`
@@ -67,7 +68,7 @@ func viewEntry(e *timeline.Entry, destinations []engine.AttachedDestination) tim
 		v.Rejection = e.Rejection
 		return v
 	}
-	call := viewCall(e.Record, destinations)
+	call := export.NewCall(e.Record, destinations)
 	call.Body = e.Record.Call.Body
 	v.Call = &call
 	if e.Traits != nil {

@@ -7,10 +7,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// tallySeconds is the number of seconds in a tally.
-const tallySeconds = 300
+const (
+	// tallySeconds is the number of seconds in a tally.
+	tallySeconds = 300
+	// tallyMinutes is the number of minutes in a tally.
+	tallyMinutes = 24 * 60
+)
 
-// Counters of a Second.
+// Counters of an Interval.
 const (
 	tallyAccepted = iota
 	tallyRepeated
@@ -22,25 +26,37 @@ const (
 	TallyKinds
 )
 
-// A tally counts events in each of the last tallySeconds seconds. It is guarded by History.mu.
-type tally struct{ seconds [tallySeconds]Second }
+// A tally counts events in each of the last seconds and minutes. It is guarded by History.mu.
+type tally struct {
+	seconds [tallySeconds]Interval
+	minutes [tallyMinutes]Interval
+}
 
-// A Second contains the counts of one second.
-type Second struct {
-	At int64 // Unix time
+// An Interval contains the counts of a second or a minute.
+type Interval struct {
+	At int64 // Unix time of its start
 	N  [TallyKinds]int
 }
 
 func (t *tally) add(at time.Time, kind, n int) {
-	second := at.Unix()
-	s := &t.seconds[((second%tallySeconds)+tallySeconds)%tallySeconds]
-	if s.At != second {
-		if s.At > second {
-			return // the slot is in use for a later second
+	addTo(t.seconds[:], 1, at.Unix(), kind, n)
+	addTo(t.minutes[:], 60, at.Unix(), kind, n)
+}
+
+// addTo adds to a ring of intervals of step seconds.
+func addTo(ring []Interval, step, at int64, kind, n int) {
+	i := slotOf(ring, step, at)
+	if at -= at % step; i.At != at {
+		if i.At > at {
+			return // the slot is in use for a later interval
 		}
-		*s = Second{At: second}
+		*i = Interval{At: at}
 	}
-	s.N[kind] += n
+	i.N[kind] += n
+}
+
+func slotOf(ring []Interval, step, at int64) *Interval {
+	return &ring[uint64(at/step)%uint64(len(ring))]
 }
 
 // end counts an outcome of a call.
@@ -54,15 +70,16 @@ func (t *tally) end(e tracking.Ended) {
 	}
 }
 
-// since returns the counts of each second from first to last. It omits seconds without events.
-func (t *tally) since(first, last int64) []Second {
-	var seconds []Second
-	for at := max(first, last-tallySeconds+1); at <= last; at++ {
-		if s := t.seconds[((at%tallySeconds)+tallySeconds)%tallySeconds]; s.At == at {
-			seconds = append(seconds, s)
+// since returns the counts of each interval from first to last. It omits intervals without events.
+func since(ring []Interval, step, first, last int64) []Interval {
+	var found []Interval
+	last -= last % step
+	for at := max(first-first%step, last-step*int64(len(ring)-1)); at <= last; at += step {
+		if i := slotOf(ring, step, at); i.At == at {
+			found = append(found, *i)
 		}
 	}
-	return seconds
+	return found
 }
 
 // maxRecentAttempts is the number of attempts per destination in recentAttempts.

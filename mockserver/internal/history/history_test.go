@@ -104,7 +104,7 @@ func TestFeedContainsAllItems(t *testing.T) {
 	})
 	assert.Equal(t, []string{"refused", "rejected 4", "call 4", "rejected 3", "call 3", "rejected 2", "call 2"}, seen)
 	assert.Equal(t, "4", h.feed.newest.Record.Call.ID)
-	assert.Equal(t, []Second{{now.Unix(), [TallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.tally.since(0, now.Unix()))
+	assert.Equal(t, []Interval{{now.Unix(), [TallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.Seconds(0, now.Unix()))
 	h.Clear()
 	assert.Zero(t, h.feed.len())
 }
@@ -145,12 +145,29 @@ func TestTallyDropsOldSeconds(t *testing.T) {
 	c.add(at(1), tallyFailed, 3)
 	c.add(at(tallySeconds), tallyAccepted, 4) // replaces the counts of the first second
 	c.add(at(0), tallyAccepted, 5)            // ignored, because a later second uses the slot
-	got := c.since(0, at(tallySeconds).Unix())
-	assert.Equal(t, []Second{
+	got := since(c.seconds[:], 1, 0, at(tallySeconds).Unix())
+	assert.Equal(t, []Interval{
 		{at(1).Unix(), [TallyKinds]int{tallyAccepted: 2, tallyFailed: 3}},
 		{at(tallySeconds).Unix(), [TallyKinds]int{tallyAccepted: 4}},
 	}, got)
-	assert.Len(t, c.since(at(2).Unix(), at(tallySeconds).Unix()), 1)
+	assert.Len(t, since(c.seconds[:], 1, at(2).Unix(), at(tallySeconds).Unix()), 1)
+}
+
+func TestTallyCountsMinutes(t *testing.T) {
+	h := New(0)
+	start := time.Unix(1_800_000_000, 0).Truncate(time.Minute)
+	for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 23 * time.Hour, 24*time.Hour + 61*time.Second} {
+		h.Observe(tracking.Rejection{ReceivedAt: start.Add(after)})
+	}
+	at := func(after time.Duration, n int) Interval {
+		return Interval{start.Add(after).Unix(), [TallyKinds]int{tallyRejected: n}}
+	}
+	assert.Equal(t, []Interval{at(23*time.Hour, 1), at(24*time.Hour+time.Minute, 1)}, h.Minutes(0, start.Add(24*time.Hour+90*time.Second).Unix()))
+	assert.Equal(t, []Interval{at(23*time.Hour, 1)}, h.Minutes(start.Add(23*time.Hour+30*time.Second).Unix(), start.Add(24*time.Hour).Unix()))
+	earlier := New(0)
+	earlier.Observe(tracking.Rejection{ReceivedAt: start})
+	earlier.Observe(tracking.Rejection{ReceivedAt: start.Add(59 * time.Second)})
+	assert.Equal(t, []Interval{at(0, 2)}, earlier.Minutes(start.Unix(), start.Unix()))
 }
 
 func TestOutcomeBeforeAcceptance(t *testing.T) {

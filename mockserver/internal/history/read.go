@@ -317,10 +317,17 @@ func (h *History) Sources(n int) []string {
 
 // Seconds returns the counts of each second from first to last, if they are still retained. It
 // omits seconds without events.
-func (h *History) Seconds(first, last int64) []Second {
+func (h *History) Seconds(first, last int64) []Interval {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.tally.since(first, last)
+	return since(h.tally.seconds[:], 1, first, last)
+}
+
+// Minutes is like Seconds, for the minutes from first to last, which are Unix seconds.
+func (h *History) Minutes(first, last int64) []Interval {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return since(h.tally.minutes[:], 60, first, last)
 }
 
 // Outcomes returns the number of a destination's newest attempts since a time, and the number of

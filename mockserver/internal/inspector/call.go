@@ -376,7 +376,7 @@ func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
 func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
-		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound}
+		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound, Page: page.Page{Body: filter.Link("/")}}
 	}
 	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice

@@ -67,17 +67,17 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 	return l
 }
 
-// count returns the number of matching items and of all items.
-func (in *Inspector) count(filter rows.Filter, match func(*history.Item) bool) (matched, total int) {
+// count counts the items, the matching items, and the items of each facet.
+func (in *Inspector) count(filter rows.Filter, match func(*history.Item) bool) counts {
 	end, total := in.c.History().End()
-	if filter.Empty() {
-		return total, total
-	}
+	add, facets := filter.FacetCounter(in.c.Attached())
+	c := counts{Total: total, Facets: facets}
 	in.c.History().Scan(end.Order+1, func(i *history.Item) bool {
 		if match(i) {
-			matched++
+			c.Matched++
 		}
+		add(i)
 		return true
 	})
-	return matched, total
+	return c
 }

@@ -24,13 +24,20 @@ type firstRun struct {
 
 // firstRun returns instructions with the address of this server and a valid write key.
 func (in *Inspector) firstRun(r *http.Request) *firstRun {
-	f := &firstRun{Endpoint: in.endpointFor(r), WriteKey: "my-write-key"}
 	switch sources := in.c.Settings().Sources; {
 	case len(sources) > 0:
-		f.Source, f.WriteKey = sources[0].Name, sources[0].WriteKey
-	case !in.c.AcceptsAnyWriteKey():
-		f.NoSource, f.WriteKey = true, "WRITE_KEY"
+		return in.startWith(r, sources[0].Name, sources[0].WriteKey)
+	case in.c.AcceptsAnyWriteKey():
+		return in.startWith(r, "", "my-write-key")
 	}
+	f := in.startWith(r, "", "WRITE_KEY")
+	f.NoSource = true
+	return f
+}
+
+// startWith returns instructions with a write key.
+func (in *Inspector) startWith(r *http.Request, source, writeKey string) *firstRun {
+	f := &firstRun{Endpoint: in.endpointFor(r), Source: source, WriteKey: writeKey}
 	f.Tabs = page.Tabs{ID: "start", Label: "Language", Snippets: []page.Snippet{
 		{ID: "curl", Name: "curl", Code: fill("start-curl", f)},
 		{ID: "go", Name: "Go", Install: "go get github.com/seed-45eadc4a/analytics-go", Code: fill("start-go", f)},

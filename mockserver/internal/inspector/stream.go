@@ -55,8 +55,9 @@ type frameRow struct {
 }
 
 type counts struct {
-	Matched int `json:"matched"`
-	Total   int `json:"total"`
+	Matched int            `json:"matched"`
+	Total   int            `json:"total"`
+	Facets  map[string]int `json:"facets"` // see rows.Filter.Facets
 }
 
 // A follower produces the frames of one stream. It tracks only the rows that the browser has.
@@ -284,20 +285,8 @@ func (f *follower) trim() {
 // is complete.
 func (f *follower) tally(out *frame) {
 	out.Now = time.Now().Unix()
-	for _, s := range f.in.c.History().Seconds(f.second, out.Now) {
-		out.Seconds = append(out.Seconds, chartRow(s))
-	}
+	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
 	f.second = out.Now
-}
-
-// chartRow returns the time and the counts of a second.
-func chartRow(s history.Second) []int64 {
-	values := make([]int64, 0, 1+history.TallyKinds)
-	values = append(values, s.At)
-	for _, n := range s.N {
-		values = append(values, int64(n))
-	}
-	return values
 }
 
 // count adds the number of matching items, at a limited rate.
@@ -306,12 +295,10 @@ func (f *follower) count(match func(*history.Item) bool, out *frame) {
 	if f.counted == f.seen.Change || start.Before(f.countAfter) {
 		return
 	}
-	matched, total := f.in.count(f.filter, match)
-	out.Counts = &counts{matched, total}
+	counted := f.in.count(f.filter, match)
+	out.Counts = &counted
 	f.counted = f.seen.Change
-	if !f.filter.Empty() {
-		f.countAfter = time.Now().Add(max(countPause, 20*time.Since(start)))
-	}
+	f.countAfter = time.Now().Add(max(countPause, 20*time.Since(start)))
 }
 
 func (f *follower) openChanged() bool {
@@ -331,16 +318,4 @@ func (f *follower) openChanged() bool {
 func renderRow(r rows.Row) string {
 	html, _ := page.Render("calls", "row", r)
 	return html
-}
-
-// tallyJSON returns the initial data of the charts.
-func (in *Inspector) tallyJSON() string {
-	now := time.Now().Unix()
-	seconds := in.c.History().Seconds(0, now)
-	rows := make([][]int64, 0, len(seconds))
-	for _, s := range seconds {
-		rows = append(rows, chartRow(s))
-	}
-	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers can always be marshaled
-	return string(data)
 }

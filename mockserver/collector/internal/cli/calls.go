@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -74,12 +76,16 @@ func moment(flag string) func(string) (string, error) {
 	}
 }
 
-type callPage struct{ Calls []call }
+// A callPage is a page of a list of calls.
+type callPage[T any] struct {
+	Calls []T
+	Next  int64 // value of the parameter before for the next page; 0 on the last page
+}
 
 func newCalls() *cobra.Command {
 	var c client
 	var limit int
-	var follow bool
+	var follow, asCSV bool
 	cmd := &cobra.Command{
 		Use:   "calls [MESSAGE-ID]",
 		Short: "List recent calls, show one, or follow them",
@@ -90,7 +96,12 @@ Pending calls wait for their first attempt or for a retry. --state rejected list
 rejected calls and refused requests with their problems.
 
 For scripts, --output json, jsonl and yaml include the body of each call. collector plan
-check reads the jsonl output.
+check reads the jsonl output. To export all retained calls that match, use --limit 0 with
+--output jsonl or --csv.
+
+The columns of --csv are receivedAt, timestamp, status (the most urgent one), type, event,
+userId, anonymousId, source, messageId, destinations, problem, violations and body. A cell
+that a spreadsheet could evaluate as a formula begins with an apostrophe.
 
 With --follow, print each call and attempt as it happens, starting with the newest
 --limit, until interrupted. If the collector is unavailable, the command keeps trying to
@@ -100,11 +111,13 @@ reconnect.`,
   collector calls --where prop.plan:Pro --where 'prop.total:>100'
   collector calls --state rejected
   collector calls --state failed --since 1h
+  collector calls --type track --limit 0 --csv > calls.csv
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
 		Args: atMostOne,
 	}
 	q := c.filterFlags(cmd)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of calls to list, at most 500")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of calls to list, at most 500; with --csv or jsonl, any number, or 0 for all")
+	cmd.Flags().BoolVar(&asCSV, "csv", false, "print calls as CSV, with their body")
 	c.destinationFlag(cmd, q, "only calls of this destination")
 	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
@@ -119,7 +132,13 @@ reconnect.`,
 		return c.listCalls(ctx, out, q)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit < 1 || limit > 500 {
+		lists := len(args) == 0 && !follow && q.Get("state") != "rejected"
+		switch {
+		case asCSV && (!lists || c.output.data()):
+			return usagef("--csv cannot be used with a messageId, --follow, --state rejected or --output")
+		case lists && limit >= 0 && (asCSV || c.output == "jsonl"):
+			return c.exportCalls(cmd.Context(), cmd.OutOrStdout(), q, limit, asCSV)
+		case limit < 1 || limit > 500:
 			return usagef("invalid --limit %d: use a number from 1 to 500", limit)
 		}
 		if !follow {
@@ -134,7 +153,7 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	found, err := get[callPage](ctx, c, "/calls?"+q.Encode())
+	found, err := get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	if err != nil {
 		return err
 	}
@@ -143,13 +162,60 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 			return err
 		}
 	}
-	return printAnswer(c, out, found, "calls", func(page callPage) error {
+	return printAnswer(c, out, found, "calls", func(page callPage[call]) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
 			}
 		})
 	})
+}
+
+// eachPage passes the calls of a list to f, newest first. If limit is positive, it stops after limit
+// calls.
+func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page answer[callPage[T]]) error) error {
+	for left := limit; ; {
+		size := 100
+		if limit > 0 {
+			size = min(left, size)
+		}
+		q.Set("limit", strconv.Itoa(size))
+		one, cancel := context.WithTimeout(ctx, requestTimeout)
+		page, err := get[callPage[T]](one, c, "/calls?"+q.Encode())
+		cancel()
+		if err == nil {
+			err = f(page)
+		}
+		if left -= size; err != nil || page.read.Next == 0 || left == 0 {
+			return err
+		}
+		q.Set("before", strconv.FormatInt(page.read.Next, 10))
+	}
+}
+
+// exportCalls prints calls as CSV or JSON lines. If limit is 0, it prints all matching calls.
+func (c *client) exportCalls(ctx context.Context, out io.Writer, q url.Values, limit int, asCSV bool) error {
+	q.Set("bodies", "true")
+	table := csv.NewWriter(out)
+	if asCSV {
+		_ = table.Write(export.Columns) // Error reports the error
+	}
+	n := 0
+	err := eachPage(ctx, c, q, limit, func(page answer[callPage[export.Call]]) error {
+		n += len(page.read.Calls)
+		if !asCSV {
+			return c.output.print(out, page.raw, "calls")
+		}
+		for _, call := range page.read.Calls {
+			_ = table.Write(call.Row())
+		}
+		table.Flush()
+		return table.Error()
+	})
+	if name := q.Get("destination"); name != "" && n == 0 && err == nil {
+		return c.checkDestination(ctx, name)
+	}
+	return err
 }
 
 // checkDestination returns an error if no destination has this name.
@@ -228,7 +294,7 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 
 // find returns the calls with a messageId. Calls of several sources can have the same messageId.
 func (c *client) find(ctx context.Context, id string) ([]call, error) {
-	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
+	page, err := get[callPage[call]](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
 	return page.read.Calls, err
 }
 

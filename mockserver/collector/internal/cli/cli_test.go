@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"encoding/pem"
 	"flag"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -162,6 +164,12 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"bad-type", []string{"calls", "--type", "trak"}, 2},
 		{"bad-type-replay", []string{"replay", "gone", "--dry-run", "--type", "track", "--type", "trak"}, 2},
 		{"calls-jsonl", []string{"calls", "--id", "m1", "-o", "jsonl"}, 0},
+		{"calls-csv", []string{"calls", "--id", "m1", "--id", "m2", "--csv"}, 0},
+		{"calls-csv-json", []string{"calls", "--csv", "--json"}, 2},
+		{"calls-csv-one", []string{"calls", "m1", "--csv"}, 2},
+		{"calls-csv-rejected", []string{"calls", "--state", "rejected", "--csv"}, 2},
+		{"calls-csv-unknown-destination", []string{"calls", "--csv", "--destination", "nope"}, 1},
+		{"bad-limit-jsonl", []string{"calls", "-o", "jsonl", "--limit", "-1"}, 2},
 		{"calls-yaml", []string{"calls", "--id", "m1", "-o", "yaml"}, 0},
 		{"calls-rejected-none", []string{"calls", "--state", "rejected", "--event", "x"}, 0},
 		{"calls-rejected-destination", []string{"calls", "--state", "rejected", "--destination", "crm"}, 2},
@@ -258,6 +266,37 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		assert.Equal(t, step.code, code, "%s: %s", step.name, errOut)
 		golden(t, step.name, out+errOut)
 		assert.NotContains(t, out, "\x1b", "what senders and receivers chose must not steer the terminal")
+	}
+}
+
+// TestExportListsAllCalls checks that calls prints more calls than a page of the API contains.
+func TestExportListsAllCalls(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{})
+	t.Setenv("COLLECTOR_URL", srv.URL)
+	const sent = 612
+	var batch []string
+	for i := range sent {
+		batch = append(batch, fmt.Sprintf(`{"type":"track","messageId":"m%d","userId":"=cmd()\n+1","event":"E","properties":{"n":%d}}`, i, i))
+	}
+	res, err := http.Post(srv.URL+"/v1/batch", "application/json", strings.NewReader(`{"writeKey":"w","batch":[`+strings.Join(batch, ",")+`]}`))
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	for limit, want := range map[string]int{"0": sent, "550": 550, "1000": sent, "100": 100, "7": 7} {
+		out, errOut, code := run(t, "calls", "--limit", limit, "--csv")
+		require.Zero(t, code, errOut)
+		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+		require.NoError(t, err)
+		require.Len(t, rows, 1+want, limit)
+		assert.Equal(t, "userId", rows[0][5])
+		assert.Equal(t, "'=cmd()\uFFFD+1", rows[1][5])
+		assert.Equal(t, fmt.Sprintf("m%d", sent-want), rows[want][8])
+
+		out, errOut, code = run(t, "calls", "--limit", limit, "-o", "jsonl")
+		require.Zero(t, code, errOut)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		require.Len(t, lines, want, limit)
+		assert.Contains(t, lines[want-1], fmt.Sprintf(`"n":%d}`, sent-want))
 	}
 }
 

@@ -198,21 +198,10 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 // remembered reads the calls that a collector retains, newest first.
 func (s *callSource) remembered(ctx context.Context, each func(place string, call []byte)) error {
 	s.query.Set("bodies", "true")
-	s.query.Set("limit", "100")
-	for {
-		page, err := get[struct {
-			Calls []call
-			Next  int64
-		}](ctx, &s.client, "/calls?"+s.query.Encode())
-		if err != nil {
-			return err
-		}
+	return eachPage(ctx, &s.client, s.query, 0, func(page answer[callPage[call]]) error {
 		for _, c := range page.read.Calls {
 			each(c.MessageID, c.Body)
 		}
-		if page.read.Next == 0 {
-			return nil
-		}
-		s.query.Set("before", fmt.Sprint(page.read.Next))
-	}
+		return nil
+	})
 }

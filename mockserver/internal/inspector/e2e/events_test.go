@@ -205,3 +205,25 @@ func postShipments(t *testing.T, base, writeKey string, n int) {
 		calls = calls[len(batch):]
 	}
 }
+
+func TestEventsAreSorted(t *testing.T) {
+	t.Parallel()
+	script := axe(t)
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web shop", WriteKey: "web-key"}}}, "")
+	postOdd(t, srv.URL, "web-key")
+	post(t, srv.URL, "web-key", track("a1", "ada", "Account Closed", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/events")
+	assert.Contains(t, b.text(".table tbody tr"), "Account Closed")
+	b.click(`.table thead a[href*="calls"]`)
+	b.wait(`document.querySelector('[aria-sort=descending]')?.textContent === 'Calls'`)
+	b.ready()
+	assert.Contains(t, b.text(".table tbody tr"), "Order Shipped")
+	judgeLightAndDark(b, script, "sorted events")
+	shootWidths(b, "events-sorted")
+	b.look(390, 844, false)
+	judge(b, script, "sorted events, narrow")
+	b.click(`.table thead a[href*="event"]`) // the header remains usable
+	b.wait(`document.querySelector('[aria-sort=ascending]')?.textContent === 'Event'`)
+	assert.Contains(t, b.text(".table tbody tr"), "Account Closed")
+}

@@ -46,6 +46,7 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 		"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
 		"/destination?name=data_warehouse_production", "/destination?name=customer_relationships", "/problems", "/problems/replay?destination=customer_relationships", "/signatures", "/signatures?destination=data_warehouse_production&call=" + call,
 		"/audiences", "/deletions", "/deletion?id=gdpr_2026_117", "/events", oddEvent(source), oddEvent(source) + "&path=quantity&has=string",
+		"/plans", "/user", "/sources", "/sources?key=" + source,
 	}
 }
 

@@ -63,7 +63,7 @@ func TestPictures(t *testing.T) {
 			"problems": "/problems", "problem-replay": "/problems/replay?destination=alerts",
 			"destination": "/destination?name=alerts", "configured": "/destination?name=crm", "new": "/destinations/new", "signatures": "/signatures", "signature": "/signatures?destination=warehouse&call=" + ref,
 			"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117",
-			"events": "/events", "event": oddEvent("web shop"), "event-with": oddEvent("web shop") + "&path=quantity&has=string",
+			"sources": "/sources", "users": "/user", "events": "/events", "event": oddEvent("web shop"), "event-with": oddEvent("web shop") + "&path=quantity&has=string",
 		} {
 			if name == "older" {
 				b.do(navigate(srv.URL + path))

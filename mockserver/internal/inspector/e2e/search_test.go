@@ -106,11 +106,11 @@ func TestRemoveSearchConditions(t *testing.T) {
 	assert.Equal(t, "prop.plan:* type:track user:ada", b.search(), "addresses of before lead to the same list")
 	b.waitRows(1)
 	assert.Equal(t, 3, b.count("#conditions .condition"))
-	b.click("#conditions .condition:nth-child(3)")
+	b.click("#conditions .condition:nth-of-type(3)")
 	b.waitRows(2)
 	assert.Equal(t, "prop.plan:* type:track", b.search())
 	b.wait(`document.activeElement.id === 'q'`) // the focus moves because the focused element was removed
-	b.click("#conditions .condition:nth-child(1)")
+	b.click("#conditions .condition:nth-of-type(1)")
 	b.waitRows(3)
 	b.click("#clear")
 	b.waitRows(4)
@@ -260,6 +260,8 @@ func TestCopyAsCode(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
 	b.run(`window.copied = ''; navigator.clipboard.writeText = async (text) => { window.copied = text }`)
+	b.set("#q", "event:order")
+	b.waitRows(1)
 	b.click(row(1) + " a")
 	b.waitText("#panel h2", "Order Completed")
 	for form, want := range map[string]string{"curl": "curl -g -u ios-key:", "go": "client.Track(", "node": "analytics.track(", "go-test": "srv.Expect("} {
@@ -270,13 +272,15 @@ func TestCopyAsCode(t *testing.T) {
 	}
 	b.run(`document.querySelector('.copy-as').open = true`)
 	b.click(`[data-copy-link]`)
-	b.wait(`window.copied.startsWith(location.origin + '/?call=')`)
+	b.wait(`window.copied.startsWith(location.origin + '/?call=') && new URL(window.copied).searchParams.get('q') === 'event:order'`)
 	b.click(`.copy-as [href*="/as/signed"]`)
 	b.wait(`window.copied.includes('valid signature') && window.copied.includes('X-Signature: ')`)
 	assert.Equal(t, 1, b.count(`#panel [href*="/as/signed"]`), "crm has no secret")
 	link := eval[string](b, `document.querySelector('[data-copy-link]').href`)
 	b.do(navigate(link))
 	b.waitText("#panel h2", "Order Completed")
+	assert.Equal(t, "event:order", b.search())
+	b.waitRows(1)
 }
 
 func TestPanelLinks(t *testing.T) {

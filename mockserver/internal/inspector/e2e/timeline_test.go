@@ -224,3 +224,20 @@ func TestPicturesOfAUser(t *testing.T) {
 		}
 	}
 }
+
+func TestRecentUsersLinkToTheirTimelines(t *testing.T) {
+	t.Parallel()
+	script := axe(t)
+	srv := journey(t)
+	b := newTab(t, srv.URL)
+	b.open("/user")
+	assert.Equal(t, 4, b.count("tbody tr"))
+	judgeLightAndDark(b, script, "recent users")
+	shootWidths(b, "users")
+	b.look(390, 844, false)
+	judge(b, script, "recent users, narrow")
+	post(t, srv.URL, "web-key", track("new", "grace", "Signed Up", `{}`))
+	b.waitText("tbody tr", "grace") // the list reloads
+	b.click("tbody a")
+	b.waitText("h1", "grace")
+}

@@ -13,6 +13,7 @@ func Routes(c *engine.Collector, s *page.Server) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /events":         s.Serve(p.showEvents),
 		"GET /event":          s.Serve(p.showEvent),
+		"GET /plans":          s.Serve(p.showPlans),
 		"POST /events/forget": s.ServeForm(p.forgetEvent),
 	}
 }

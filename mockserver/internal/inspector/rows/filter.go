@@ -188,23 +188,19 @@ func (f Filter) Matcher(destinations []engine.AttachedDestination) func(*history
 	if f.Empty() {
 		return func(*history.Item) bool { return true }
 	}
-	m := matcher{now: time.Now(), destinations: destinations}
-	terms := slices.Clone(f.Query)
-	slices.SortStableFunc(terms, func(a, b search.Term) int { return cost(a) - cost(b) })
-	for _, t := range terms {
+	return f.matcher(destinations).match
+}
+
+func (f Filter) matcher(destinations []engine.AttachedDestination) *matcher {
+	m := &matcher{now: time.Now(), destinations: destinations, terms: slices.Clone(f.Query)}
+	slices.SortStableFunc(m.terms, func(a, b search.Term) int { return cost(a) - cost(b) })
+	for _, t := range m.terms {
 		if t.Field == "destination" && !t.Not {
 			m.names = append(m.names, t)
 		}
 		m.lower = append(m.lower, strings.ToLower(t.Value))
 	}
-	return func(i *history.Item) bool {
-		for n := range terms {
-			if m.matches(&terms[n], m.lower[n], i) == terms[n].Not {
-				return false
-			}
-		}
-		return true
-	}
+	return m
 }
 
 // cost returns the relative cost of evaluating a term. Terms on bodies are the most expensive.
@@ -224,8 +220,18 @@ func cost(t search.Term) int {
 type matcher struct {
 	now          time.Time
 	destinations []engine.AttachedDestination
+	terms        []search.Term // cheapest first
 	names        []search.Term // terms that select destinations for state conditions; all destinations if empty
 	lower        []string      // lower-case values of the terms
+}
+
+func (m *matcher) match(i *history.Item) bool {
+	for n := range m.terms {
+		if m.matches(&m.terms[n], m.lower[n], i) == m.terms[n].Not {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
@@ -262,9 +268,12 @@ func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
 
 // states returns the states of a call at the selected destinations.
 func (m *matcher) states(r *tracking.Record) []DeliveryState {
-	return slices.DeleteFunc(StatesOf(r, m.destinations), func(s DeliveryState) bool {
-		return len(m.names) > 0 && !slices.ContainsFunc(m.names, func(t search.Term) bool { return t.MatchesName(s.Destination) })
-	})
+	return slices.DeleteFunc(StatesOf(r, m.destinations), func(s DeliveryState) bool { return !m.selects(s.Destination) })
+}
+
+// selects reports whether state conditions apply to a destination.
+func (m *matcher) selects(destination string) bool {
+	return len(m.names) == 0 || slices.ContainsFunc(m.names, func(t search.Term) bool { return t.MatchesName(destination) })
 }
 
 func (m *matcher) hasStatus(status string, i *history.Item) bool {

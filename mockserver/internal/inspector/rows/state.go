@@ -2,6 +2,7 @@ package rows
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -18,22 +19,34 @@ type DeliveryState struct {
 // StatesOf returns the state of a call at each destination that receives the call or has an
 // outcome for it. Problems come first.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
-	var all []DeliveryState
-	for _, d := range destinations {
-		if last, decided := r.Last(d.Name); decided {
-			all = append(all, DeliveryState{Ended: last})
-		} else if d.Gets(&r.Call) {
-			all = append(all, DeliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial})
+	return slices.SortedStableFunc(states(r, destinations), func(a, b DeliveryState) int { return cmp.Compare(a.urgency(), b.urgency()) })
+}
+
+// states yields the same states in the order of the settings, and does not allocate.
+func states(r *tracking.Record, destinations []engine.AttachedDestination) iter.Seq[DeliveryState] {
+	return func(yield func(DeliveryState) bool) {
+		for i := range destinations {
+			d := &destinations[i]
+			last, decided := r.Last(d.Name)
+			s := DeliveryState{Ended: last}
+			if !decided {
+				s = DeliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial}
+			}
+			if (decided || d.Gets(&r.Call)) && !yield(s) {
+				return
+			}
+		}
+		for i := range r.Ends {
+			name := r.Ends[i].Destination
+			if slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == name }) ||
+				slices.ContainsFunc(r.Ends[:i], func(e tracking.Ended) bool { return e.Destination == name }) {
+				continue
+			}
+			if last, _ := r.Last(name); !yield(DeliveryState{Ended: last}) {
+				return
+			}
 		}
 	}
-	for _, e := range r.Ends {
-		if !slices.ContainsFunc(all, func(s DeliveryState) bool { return s.Destination == e.Destination }) {
-			last, _ := r.Last(e.Destination)
-			all = append(all, DeliveryState{Ended: last})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b DeliveryState) int { return cmp.Compare(a.urgency(), b.urgency()) })
-	return all
 }
 
 // urgency returns the sort position of a state.

@@ -85,7 +85,7 @@ type change struct {
 	Kind, Path, Before, After string
 }
 
-// ShowUser serves a user's timeline. Without an ID, it serves a search form.
+// ShowUser serves a user's timeline. Without an ID, it lists recent users.
 func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
@@ -103,10 +103,10 @@ func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 	if err != nil {
 		from = -1
 	}
-	title := "Users"
-	if id != "" {
-		title = text.Cut(60, id)
+	if id == "" {
+		return page.Answer{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: p.recent()}}.OrPart(r, "recent"), nil
 	}
+	title := text.Cut(60, id)
 	return page.Answer{Template: "user", Page: page.Page{Title: title, Nav: "users", Body: p.read(id, from)}}, nil
 }
 

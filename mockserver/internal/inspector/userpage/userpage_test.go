@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,28 @@ func TestHostileIDsAreEscaped(t *testing.T) {
 	}
 }
 
+func TestUsersPageListsRecentUsers(t *testing.T) {
+	pages, h := serve(t)
+	assert.Contains(t, get(pages, "/user").Body.String(), "No users yet")
+	add(t, h, 0, `"type":"track","event":"A"`)
+	for n := 1; n <= 30; n++ {
+		add(t, h, n, fmt.Sprintf(`"type":"track","event":"Old","userId":"user-%d"`, n))
+	}
+	add(t, h, 31, `"type":"page","name":"Home","anonymousId":"anon"`)
+	last := add(t, h, 32, `"type":"track","event":"<New>","userId":"user-20"`)
+	add(t, h, 33, `"type":"delete","userId":"deleted"`)
+	h.Observe(tracking.Rejection{Source: "web", ReceivedAt: start, Body: []byte(`{"type":"track","userId":"rejected"}`), Code: tracking.CodeNoEvent})
+	body := get(pages, "/user", "X-Fragment", "1").Body.String()
+	var users []string
+	for _, row := range regexp.MustCompile(`<th scope="row"><a[^>]*><bdi>([^<]*)<`).FindAllStringSubmatch(body, -1) {
+		users = append(users, row[1])
+	}
+	require.Len(t, users, 25)
+	assert.Equal(t, []string{"user-20", "anon", "user-30", "user-29"}, users[:4])
+	assert.Contains(t, body, `<a href="/?call=`+last+`"><bdi>&lt;New&gt;</bdi></a>`)
+	assert.NotContains(t, body, "<h1>", "a script requests the list only")
+}
+
 func TestUserPageErrors(t *testing.T) {
 	pages, h := serve(t)
 	one := add(t, h, 1, `"type":"track","event":"A","userId":"ada"`)
@@ -88,8 +111,8 @@ func TestUserPageErrors(t *testing.T) {
 		status int
 		part   string
 	}{
-		"/user":                                 {200, "Enter a userId or anonymousId"},
-		"/user?id=+":                            {200, "Enter a userId or anonymousId"},
+		"/user":                                 {200, ">bob</bdi>"},
+		"/user?id=+":                            {200, ">ada</bdi>"},
 		"/user?id=nobody":                       {200, "No calls found for this user"},
 		"/user?id=ada&from=x":                   {200, "1 call "},
 		"/user?id=ada&from=-5":                  {200, "1 call "},

@@ -148,7 +148,7 @@ document.addEventListener('visibilitychange', () => {
 function apply(frame, before) {
   if (frame.reset) return refresh()
   chart.update(frame.now, frame.seconds)
-  if (frame.counts) count(frame.counts.matched, frame.counts.total)
+  if (frame.counts) count(frame.counts.matched, frame.counts.total, frame.counts.facets)
   if (frame.call && open && !loading) show(open).catch(() => {}) // the stream reports a lost connection
   const hold = isUsed()
   if (heldAt && !hold && !asking) refresh(applied, { unless: isUsed })
@@ -257,7 +257,8 @@ function settle() {
   }
 }
 
-function count(matched, total) {
+function count(matched, total, facets) {
+  if (facets) for (const facet of calls.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
   const line = document.getElementById('count')
   const bold = document.createElement('b')
   if (!applied) {
