@@ -287,7 +287,7 @@ async function refresh(q = applied, typing = false) {
   list.scrollTop = 0
   held = 0
   hold(0)
-  if (Number(table.dataset.total) > 0) begin()
+  if (applied || Number(table.dataset.total) > 0) begin()
   count(Number(table.dataset.matched), Number(table.dataset.total))
   for (const row of rows.children) dress(row)
   settle()
