@@ -426,7 +426,7 @@ func TestChartShowsLowRatesNextToBurst(t *testing.T) {
 	got := eval[struct {
 		Heights   []float64
 		Top, Half string
-	}](b, `import('/assets/chart.js').then((chart) => {
+	}](b, `import(new URL('chart.js', document.querySelector('link[rel=stylesheet]').href)).then((chart) => {
 		const now = Math.floor(Date.now() / 3000) * 3 + 3000
 		chart.update(now, [[now - 30, 3, 0, 0, 0, 0, 0, 0], [now - 15, 3000, 0, 0, 0, 0, 0, 0]])
 		const text = (label) => document.querySelector(label).textContent.trim()
@@ -467,4 +467,19 @@ func TestSearchWorksWithoutScripts(t *testing.T) {
 	wrong := page("/?q=user:")
 	assert.Contains(t, wrong, "422 ")
 	assert.Contains(t, wrong, "Character 1: <bdi>user: has no value</bdi>.")
+}
+
+// TestEmptySearchForRejectedCallsNamesItsStart searches before the first call, as after a restart.
+func TestEmptySearchForRejectedCallsNamesItsStart(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.run(`document.getElementById('q').value = 'status:rejected'; document.getElementById('filters').requestSubmit()`)
+	b.waitText("#list .since", "Rejected calls since 20")
+	b.wait(`document.querySelector('#list .since').checkVisibility()`)
+	assert.Zero(t, b.count("#first"))
+	b.shoot("rejected-since")
+	post(t, srv.URL, "web", `{"type":"track","userId":"ada"}`)
+	b.waitText("#rows", "event_not_defined")
 }
