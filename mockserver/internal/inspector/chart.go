@@ -30,7 +30,7 @@ func (in *Inspector) serveChart(w http.ResponseWriter, r *http.Request) {
 	now := time.Now().Unix()
 	first := (now/chart.bar+1)*chart.bar - chart.span
 	page.SecureHeaders(w.Header())
-	access.WriteJSON(w, http.StatusOK, map[string]any{"now": now, "bars": chartRows(in.c.History().Minutes(first, now), chart.bar)})
+	access.WriteJSON(w, r, http.StatusOK, map[string]any{"now": now, "bars": chartRows(in.c.History().Minutes(first, now), chart.bar)})
 }
 
 // chartRows returns the time and the counts of each bar. It merges intervals of the same bar.
