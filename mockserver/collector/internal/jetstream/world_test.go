@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,7 @@ func simulateWorld(t *testing.T, seed uint64) (executed []int) {
 	defer jetstream.CleanTimers() // the NATS client pools timers, which cannot move between bubbles
 	jetstream.CleanTimers()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world is small
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		w := newWorld(t, seed)
