@@ -51,6 +51,7 @@ type world struct {
 	trace     []string
 	problems  []string
 	calm      bool                 // whether there are no faults
+	calmAt    time.Time            // when the faults ended
 	settling  bool                 // whether all calls are stored, too
 	chances   map[string]uint64    // number of random decisions of each kind
 	stalls    map[string]time.Time // end of the stall of each stream
