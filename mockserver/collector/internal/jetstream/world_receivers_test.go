@@ -68,8 +68,9 @@ type end struct {
 	by *instance
 }
 
-// stalled is the longest time between two calls of a user without faults.
-const stalled = 2 * time.Second
+// stalled is the longest time between two calls of a user without faults. The effects of a fault last
+// for residue at most: a message whose delivery was lost is delivered again.
+const stalled, residue = 2 * time.Second, 12 * time.Second
 
 // A held is a pause that the receiver requested.
 type held struct {
@@ -205,7 +206,7 @@ func (r *receiver) begin(p *instance, id string, body []byte) {
 		r.problem("%s sends %s to %s while another call of the user is in flight", p.name, id, r.host)
 	}
 	last := r.ended[user]
-	if waited := time.Since(last.at); r.settling && r.isOrdered && last.by == p && n > r.begun[user] && waited > stalled && last.at.After(r.held.until) {
+	if waited := time.Since(last.at); r.settling && r.isOrdered && last.by == p && n > r.begun[user] && waited > stalled && last.at.After(r.held.until) && last.at.Sub(r.calmAt) > residue {
 		r.problem("%s sends %s to %s %v after the previous call of the user", p.name, id, r.host, waited)
 	}
 	r.active[user]++

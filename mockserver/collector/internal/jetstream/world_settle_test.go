@@ -22,7 +22,7 @@ const grace, deletionGrace = time.Minute, 3 * time.Minute
 func (w *world) endFaults() {
 	w.note("the faults end")
 	w.mu.Lock()
-	w.calm = true
+	w.calm, w.calmAt = true, time.Now()
 	w.mu.Unlock()
 	for _, c := range w.collectors {
 		if c.process == nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,7 @@ type world struct {
 	trace     []string
 	problems  []string
 	calm      bool                 // whether there are no faults
+	calmAt    time.Time            // when the faults ended
 	settling  bool                 // whether all calls are stored, too
 	chances   map[string]uint64    // number of random decisions of each kind
 	stalls    map[string]time.Time // end of the stall of each stream
@@ -95,6 +97,7 @@ func simulateWorld(t *testing.T, seed uint64) (executed []int) {
 	defer jetstream.CleanTimers() // the NATS client pools timers, which cannot move between bubbles
 	jetstream.CleanTimers()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world is small
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		w := newWorld(t, seed)
