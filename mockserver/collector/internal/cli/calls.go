@@ -82,14 +82,7 @@ type callPage[T any] struct {
 	Next  int64 // value of the parameter before for the next page; 0 on the last page
 }
 
-func newCalls() *cobra.Command {
-	var c client
-	var limit int
-	var follow, asCSV bool
-	cmd := &cobra.Command{
-		Use:   "calls [MESSAGE-ID]",
-		Short: "List recent calls, show one, or follow them",
-		Long: `List the most recent calls with their delivery status, newest first. With a messageId,
+const callsHelp = `List the most recent calls with their delivery status, newest first. With a messageId,
 show that call: its status at each destination, its attempts and its content.
 
 Pending calls wait for their first attempt or for a retry. --state rejected lists
@@ -105,7 +98,16 @@ that a spreadsheet could evaluate as a formula begins with an apostrophe.
 
 With --follow, print each call and attempt as it happens, starting with the newest
 --limit, until interrupted. If the collector is unavailable, the command keeps trying to
-reconnect.`,
+reconnect.`
+
+func newCalls() *cobra.Command {
+	var c client
+	var limit int
+	var follow, asCSV bool
+	cmd := &cobra.Command{
+		Use:   "calls [MESSAGE-ID]",
+		Short: "List recent calls, show one, or follow them",
+		Long:  callsHelp,
 		Example: `  collector calls --type track --limit 10
   collector calls --follow --event 'Signed Up'
   collector calls --where prop.plan:Pro --where 'prop.total:>100'
