@@ -2,6 +2,7 @@ package mockserver_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,9 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -190,13 +193,10 @@ func TestInspectorServesOnlyItsPages(t *testing.T) {
 		"/": 200, "/?text=%FF&call=nonsense": 200, "/?before=2": 200, "/replay": 200, "/destinations": 200, "/destinations/new": 200, "/destination?name=hook": 200,
 		"/audiences": 200, "/deletions": 200, "/deletion?id=none": 404,
 		"/destination?name=none": 404, "/signatures": 200, "/signatures?call=" + ref: 200, "/signatures?call=none&destination=none": 200,
-		"/calls/" + ref: 200, "/calls/" + ref + "/body": 200, "/login": 200, "/assets/inspector.css": 200, "/assets/none": 404,
+		"/calls/" + ref: 200, "/calls/" + ref + "/body": 200, "/login": 200,
 	} {
 		res, body := get(t, srv.URL+path)
 		assert.Equal(t, status, res.StatusCode, "%s: %s", path, body)
-		if path == "/assets/none" {
-			continue
-		}
 		policy := res.Header.Get("Content-Security-Policy")
 		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self'", path)
 		assert.NotContains(t, policy, "unsafe", path)
@@ -205,12 +205,90 @@ func TestInspectorServesOnlyItsPages(t *testing.T) {
 			assert.NotRegexp(t, `(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|https?://[^"]*\.(js|css)`, body, path)
 		}
 	}
-	res, _ := get(t, srv.URL+"/assets/live.js")
-	again, _ := get(t, srv.URL+"/assets/live.js", "If-None-Match", res.Header.Get("ETag"))
-	assert.Equal(t, http.StatusNotModified, again.StatusCode)
 	res, body := get(t, srv.URL+"/nothing/here")
 	assert.Equal(t, http.StatusNotFound, res.StatusCode)
 	assert.JSONEq(t, `"not_found"`, find(t, body, `"code":\s*("[^"]*")`), "the tracking API answers for all else")
+}
+
+// TestAssetsNeverChange follows the references between pages and assets.
+func TestAssetsNeverChange(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{})
+	reference := regexp.MustCompile(`(?:href="|src="|url\("|import '|import\('|from ')([\w./]+\.(?:js|css|svg))['"]`)
+	seen := map[string]bool{}
+	var follow func(from string)
+	follow = func(from string) {
+		_, body := get(t, srv.URL+from)
+		for _, found := range reference.FindAllStringSubmatch(body, -1) {
+			name := found[1]
+			if !strings.HasPrefix(name, "/") {
+				name = path.Join(path.Dir(from), name)
+			}
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			res, _ := get(t, srv.URL+name)
+			assert.Equal(t, http.StatusOK, res.StatusCode, "%s in %s", name, from)
+			assert.Equal(t, "public, max-age=31536000, immutable", res.Header.Get("Cache-Control"), name)
+			assert.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'", name)
+			follow(name)
+		}
+	}
+	for _, page := range []string{"/", "/events", "/user", "/problems"} {
+		follow(page)
+	}
+	assert.Greater(t, len(seen), 15)
+	for name := range seen {
+		directory := strings.TrimPrefix(path.Dir(name), "/assets/")
+		assert.Regexp(t, `^[0-9a-f]{16}$`, directory, "%s is named after its content", name)
+		res, _ := get(t, srv.URL+strings.Replace(name, directory, "0", 1))
+		assert.Equal(t, http.StatusOK, res.StatusCode, "the page may be from another version")
+		assert.Equal(t, "no-store", res.Header.Get("Cache-Control"), name)
+	}
+	res, _ := get(t, srv.URL+"/assets/0/none.js")
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+}
+
+func TestPagesAreCompressed(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{})
+	calls := make([]string, 200)
+	for i := range calls {
+		calls[i] = fmt.Sprintf(`{"type":"track","event":"Order Completed","userId":"user-%d","messageId":"m%[1]d"}`, i)
+	}
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[`+strings.Join(calls, ",")+`]}`)
+	_, page := get(t, srv.URL+"/")
+	for path, most := range map[string]int{
+		"/": 20_000, "/events": 4_000, find(t, page, `href="(/assets/[^"]+\.css)"`): 10_000, "/api/v1/calls?limit=200": 10_000, "/api/v1/openapi.yaml": 40_000,
+	} {
+		_, plain := get(t, srv.URL+path, "Accept-Encoding", "br, gzip;q=0")
+		res, packed := get(t, srv.URL+path, "Accept-Encoding", "br, gzip")
+		assert.Equal(t, "gzip", res.Header.Get("Content-Encoding"), path)
+		assert.Equal(t, strconv.Itoa(len(packed)), res.Header.Get("Content-Length"), path)
+		assert.Contains(t, res.Header.Values("Vary"), "Accept-Encoding", path)
+		assert.Less(t, len(packed), most, path)
+		reader, err := gzip.NewReader(strings.NewReader(packed))
+		require.NoError(t, err, path)
+		unpacked, err := io.ReadAll(reader)
+		require.NoError(t, err, path)
+		assert.InDelta(t, len(plain), len(unpacked), 2000, "%s: only ages and the chart may differ", path)
+		assert.Equal(t, plain[:200], string(unpacked[:200]), path)
+		t.Logf("%s: %d bytes, compressed %d", path, len(plain), len(packed))
+	}
+	for _, path := range []string{"/api/v1/health", "/api/v1/nothing"} {
+		res, _ := get(t, srv.URL+path, "Accept-Encoding", "gzip")
+		assert.Empty(t, res.Header.Get("Content-Encoding"), "%s is too small", path)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/stream", nil)
+	require.NoError(t, err)
+	req.Header.Set("Accept-Encoding", "gzip")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.Empty(t, res.Header.Get("Content-Encoding"), "the browser receives each frame immediately")
+	first := make([]byte, len("id: "))
+	_, err = io.ReadFull(res.Body, first)
+	require.NoError(t, err)
+	assert.Equal(t, "id: ", string(first))
 }
 
 func TestStreamSendsNewAndChangedCalls(t *testing.T) {

@@ -78,7 +78,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			case http.StatusTooManyRequests:
 				w.Header().Set("Retry-After", strconv.Itoa(int(guessWindow/time.Second)))
 			}
-			refused.Write(w)
+			refused.Write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -151,7 +151,7 @@ func checkOrigin(r *http.Request) *Error {
 func SameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := checkOrigin(r); refused != nil {
-			refused.Write(w)
+			refused.Write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

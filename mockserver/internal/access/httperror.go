@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type fieldMistake struct {
 func (e *Error) Error() string { return e.Message }
 
 // Write writes the error as a response.
-func (e *Error) Write(w http.ResponseWriter) { WriteJSON(w, e.Status, e) }
+func (e *Error) Write(w http.ResponseWriter, r *http.Request) { WriteJSON(w, r, e.Status, e) }
 
 func Errorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
@@ -81,13 +82,14 @@ func ErrorOf(err error) *Error {
 }
 
 // WriteJSON writes a JSON response that must not be cached.
-func WriteJSON(w http.ResponseWriter, status int, body any) {
+func WriteJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(body)
+	WriteBody(w, r, status, out.Bytes())
 }

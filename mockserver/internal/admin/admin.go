@@ -95,9 +95,9 @@ func New(c *engine.Collector, version string) http.Handler {
 			a.mux.Handle(route.method+" "+route.path, access.SameOrigin(a.handler(route)))
 		}
 	}
-	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(openAPI)
+		access.WriteBody(w, r, http.StatusOK, openAPI)
 	})
 	return a
 }
@@ -106,7 +106,7 @@ func (a *admin) handler(route adminRoute) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = access.NewLongBody(w, r)
 		body, err := route.handle(a, r)
-		a.answer(w, body, err)
+		a.answer(w, r, body, err)
 	})
 }
 
@@ -126,8 +126,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
+		a.answer(w, r, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
 		return
 	}
-	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
+	a.answer(w, r, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
 }

@@ -50,22 +50,22 @@ func (a *admin) beginWait() (end func(), err error) {
 }
 
 // answer writes the result of a handler: an empty response, a value or an error.
-func (a *admin) answer(w http.ResponseWriter, body any, err error) {
+func (a *admin) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
 	if err != nil {
 		refused := access.ErrorOf(err)
 		if refused.Status >= 500 {
 			a.c.Logger().Error("admin request failed", "error", err)
 		}
-		refused.Write(w)
+		refused.Write(w, r)
 		return
 	}
 	switch b := body.(type) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
 	case withStatus:
-		access.WriteJSON(w, b.status, b.body)
+		access.WriteJSON(w, r, b.status, b.body)
 	default:
-		access.WriteJSON(w, http.StatusOK, body)
+		access.WriteJSON(w, r, http.StatusOK, body)
 	}
 }
 

@@ -399,7 +399,7 @@ func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	}
 	page.SecureHeaders(w.Header())
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(body)
+	access.WriteBody(w, r, http.StatusOK, body)
 }
 
 // addMissing inserts a line for a missing field before the end of an object.

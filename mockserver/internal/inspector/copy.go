@@ -72,7 +72,7 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 	}
 	page.SecureHeaders(w.Header())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(code + "\n"))
+	access.WriteBody(w, r, http.StatusOK, []byte(code+"\n"))
 }
 
 // copyOf returns a call in the requested format.

@@ -66,7 +66,7 @@ func New(c *engine.Collector, config Config) *Inspector {
 	}
 	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
-	in.routes.HandleFunc("GET /assets/{name}", page.ServeAsset)
+	in.routes.HandleFunc("GET /assets/{version}/{name}", page.ServeAsset)
 	return in
 }
 

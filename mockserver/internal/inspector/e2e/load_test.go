@@ -204,7 +204,13 @@ func TestFirstPictureWithManyCalls(t *testing.T) {
 			best = min(best, eval[float64](b, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
 			search = min(search, eval[float64](b, `performance.getEntriesByType('navigation')[0].responseStart`))
 		}
-		t.Logf("%s is painted after %.0f ms, of which the server takes %.0f", path, best, search)
+		transferred := eval[map[string]int](b, `(async () => {
+			const bytes = { page: performance.getEntriesByType('navigation')[0].encodedBodySize, assets: 0 }
+			const names = performance.getEntriesByType('resource').map((e) => e.name).filter((name) => name.includes('/assets/'))
+			for (const name of names) bytes.assets += Number((await fetch(name, { cache: 'reload' })).headers.get('Content-Length'))
+			return bytes
+		})()`)
+		t.Logf("%s is painted after %.0f ms, of which the server takes %.0f; %d bytes, and %d of assets on the first visit", path, best, search, transferred["page"], transferred["assets"])
 		if os.Getenv("LOAD") != "" && path == "/" {
 			require.LessOrEqual(t, best, float64(firstPicture))
 		}

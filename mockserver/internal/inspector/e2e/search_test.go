@@ -422,7 +422,7 @@ func TestChartShowsLowRatesNextToBurst(t *testing.T) {
 	got := eval[struct {
 		Heights   []float64
 		Top, Half string
-	}](b, `import('/assets/chart.js').then((chart) => {
+	}](b, `import(new URL('chart.js', document.querySelector('link[rel=stylesheet]').href)).then((chart) => {
 		const now = Math.floor(Date.now() / 3000) * 3 + 3000
 		chart.update(now, [[now - 30, 3, 0, 0, 0, 0, 0, 0], [now - 15, 3000, 0, 0, 0, 0, 0, 0]])
 		const text = (label) => document.querySelector(label).textContent.trim()

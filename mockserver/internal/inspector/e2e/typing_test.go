@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -30,7 +31,7 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 	var held atomic.Bool
 	var replays atomic.Int32
 	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
-		if held.Load() && r.URL.Path == "/assets/inspector.js" {
+		if held.Load() && strings.HasSuffix(r.URL.Path, "/inspector.js") {
 			<-modules
 		}
 		if strings.HasSuffix(r.URL.Path, "/replay") {
@@ -38,6 +39,7 @@ func TestTypingWhileScriptsLoadSearches(t *testing.T) {
 		}
 		return false
 	}))
+	command(b, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .is-failed').length === 2`)
 	failed := eval[string](b, `document.querySelector('#rows a').href`)
@@ -87,7 +89,7 @@ func TestKeysAreLoadedBeforeFirstPaint(t *testing.T) {
 	post(t, srv.URL, "web", track("m1", "ada", "Home", `{}`))
 	release := make(chan struct{})
 	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/assets/keys.js" {
+		if strings.HasSuffix(r.URL.Path, "/keys.js") {
 			<-release
 		}
 		return false

@@ -90,6 +90,7 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// Write renders an answer, or redirects to its target.
 func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 	block, data := a.Part, a.Body
 	switch {
@@ -113,8 +114,7 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(max(a.Status, http.StatusOK))
-	_, _ = w.Write(out.Bytes()) // the browser may have disconnected
+	access.WriteBody(w, r, max(a.Status, http.StatusOK), out.Bytes())
 }
 
 // noticeCookie stores the result of a form for the next page. If the URL contained the result,

@@ -2,17 +2,19 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
@@ -35,40 +37,62 @@ func SecureHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// An asset is a static file.
-type asset struct {
-	data        []byte
-	contentType string
-	etag        string
+// assetFiles contains the static files. They refer to each other by relative URLs.
+type assetFiles struct {
+	version string // hash of all files, part of their URLs
+	byName  map[string]asset
 }
 
-var assets = sync.OnceValue(func() map[string]asset {
-	assets := map[string]asset{}
+type asset struct {
+	plain, gzip []byte
+	contentType string
+}
+
+var assets = sync.OnceValue(func() assetFiles {
+	all := assetFiles{byName: map[string]asset{}}
+	sum := sha256.New()
 	entries, _ := fs.ReadDir(files, "assets") // reading an embedded directory cannot fail
 	for _, e := range entries {
 		data, _ := files.ReadFile("assets/" + e.Name())
-		sum := sha256.Sum256(data)
-		assets[e.Name()] = asset{data, assetTypes[path.Ext(e.Name())], `"` + hex.EncodeToString(sum[:8]) + `"`}
+		fmt.Fprintf(sum, "%s %d %s", e.Name(), len(data), data)
+		var small bytes.Buffer
+		packer, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // fails only for an invalid level
+		_, _ = packer.Write(data)                                      // writing to a buffer cannot fail
+		_ = packer.Close()
+		all.byName[e.Name()] = asset{data, small.Bytes(), assetTypes[path.Ext(e.Name())]}
 	}
-	return assets
+	all.version = hex.EncodeToString(sum.Sum(nil)[:8])
+	return all
 })
+
+// assetURL returns the URL of a static file.
+func assetURL(name string) string { return "/assets/" + assets().version + "/" + name }
 
 // assetTypes avoids mime.TypeByExtension, which depends on the machine.
 var assetTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// ServeAsset serves a static file.
+// ServeAsset serves a static file. Browsers may retain it for a year, unless the page is from
+// another version of the collector, for example during an upgrade.
 func ServeAsset(w http.ResponseWriter, r *http.Request) {
-	a, ok := assets()[r.PathValue("name")]
+	a, ok := assets().byName[r.PathValue("name")]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
 	h := w.Header()
 	SecureHeaders(h)
-	h.Set("Cache-Control", "no-cache") // browsers revalidate the file each time
+	if r.PathValue("version") == assets().version {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
 	h.Set("Content-Type", a.contentType)
-	h.Set("ETag", a.etag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+	h.Set("Vary", "Accept-Encoding")
+	data := a.plain
+	if access.AcceptsGzip(r) {
+		data = a.gzip
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // the browser may have disconnected
 }
 
 // pages contains one template per page, combined with the shared layout.

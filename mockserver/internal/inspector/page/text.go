@@ -17,6 +17,7 @@ import (
 
 // pageFuncs are the template functions.
 var pageFuncs = template.FuncMap{
+	"asset":      assetURL,
 	"text":       visible,
 	"cut":        text.Cut,
 	"iso":        ISOTime,
