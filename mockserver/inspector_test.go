@@ -849,3 +849,53 @@ func (c *counted) Write(p []byte) (int, error) {
 	*c += counted(len(p))
 	return len(p), nil
 }
+
+func TestWrongAddressOfPageIsNotARejection(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{})
+	const accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, path := range []string{"/nothing/here", "/destination/crm", "/favicon.txt"} {
+		res, body := get(t, srv.URL+path, "Accept", accept)
+		assert.Equal(t, http.StatusNotFound, res.StatusCode, path)
+		assert.Equal(t, "text/html; charset=utf-8", res.Header.Get("Content-Type"), path)
+		assert.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'", path)
+		assert.Contains(t, body, "Page not found")
+		assert.Contains(t, body, `<a class="button" href="/">View calls</a>`)
+	}
+	res, _ := get(t, srv.URL+"/favicon.ico", "Accept", "image/avif,image/webp,*/*;q=0.8")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, "image/svg+xml", res.Header.Get("Content-Type"))
+	_, listed := get(t, srv.URL+"/api/v1/rejections")
+	assert.Equal(t, "[]", find(t, listed, `"requests":(.*?\])`))
+
+	// Clients receive JSON, and their requests are listed.
+	clients := []struct{ method, path, accept string }{
+		{http.MethodPost, "/v1/tracks", accept}, {http.MethodGet, "/v1/tracks", "*/*"}, {http.MethodGet, "/v1/analytics.js", ""},
+		{http.MethodGet, "/v1/batch", accept}, // the wrong method for an endpoint
+	}
+	for _, c := range clients {
+		res, body := request(t, newBrowser(t), c.method, srv.URL+c.path, nil, "Accept", c.accept)
+		assert.GreaterOrEqual(t, res.StatusCode, http.StatusNotFound, c.path)
+		assert.Equal(t, "application/json", res.Header.Get("Content-Type"), "%s: %s", c.path, body)
+	}
+	_, listed = get(t, srv.URL+"/api/v1/rejections")
+	var rejections struct {
+		Requests []struct{ Count int }
+	}
+	require.NoError(t, json.Unmarshal([]byte(listed), &rejections))
+	count := 0
+	for _, r := range rejections.Requests {
+		count += r.Count
+	}
+	assert.Len(t, clients, count, listed)
+}
+
+func TestWrongAddressOfPageRequiresLogin(t *testing.T) {
+	collector := newCollector(t, engine.Config{})
+	inspector, _ := newPages(t, collector, access.GuardConfig{Token: "the-admin-token"})
+	req := httptest.NewRequest(http.MethodGet, "http://localhost/nothing?x=1", nil)
+	req.Header.Set("Accept", "text/html")
+	res := httptest.NewRecorder()
+	inspector.Wrap(collector).ServeHTTP(res, req)
+	assert.Equal(t, http.StatusSeeOther, res.Code)
+	assert.Equal(t, "/login?to=%2Fnothing%3Fx%3D1", res.Header().Get("Location"))
+}

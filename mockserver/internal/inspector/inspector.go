@@ -4,9 +4,11 @@ import (
 	"context"
 	"embed"
 	"net/http"
+	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 )
 
@@ -20,6 +22,7 @@ type Inspector struct {
 	pages    *page.Server
 	endpoint string
 	routes   *http.ServeMux
+	notFound http.Handler       // the page for wrong URLs
 	streams  chan struct{}      // one element per open stream
 	life     context.Context    // parent of all streams
 	end      context.CancelFunc // cancels life
@@ -42,15 +45,26 @@ const maxStreams = 64
 func (in *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) { in.routes.ServeHTTP(w, r) }
 
 // Wrap returns a handler that serves the pages of the inspector and passes other requests to
-// next.
+// next, the tracking API. If a person opens a URL that neither of them has, it shows an error
+// page.
 func (in *Inspector) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := in.routes.Handler(r); pattern != "" {
+		_, pattern := in.routes.Handler(r)
+		switch {
+		case pattern != "":
 			in.ServeHTTP(w, r)
-			return
+		case isNavigation(r) && ingest.FindEndpoint(r.URL.Path).Kind == ingest.NoEndpoint:
+			in.notFound.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// isNavigation reports whether a browser requests a page. Other clients, and the scripts of
+// pages, do not name text/html.
+func isNavigation(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // Close closes all open streams, so that an HTTP server can shut down. It may be called more

@@ -64,9 +64,13 @@ func New(c *engine.Collector, config Config) *Inspector {
 			in.routes.Handle("GET "+form, in.pages.RequireLogin(http.HandlerFunc(sendUp)))
 		}
 	}
+	in.notFound = in.pages.RequireLogin(in.pages.Serve(func(*http.Request) (page.Answer, error) {
+		return page.Problem(http.StatusNotFound, "Page not found", "This collector has no page at this address."), nil
+	}))
 	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("GET /assets/{version}/{name}", page.ServeAsset)
+	in.routes.HandleFunc("GET /favicon.ico", page.ServeIcon)
 	return in
 }
 

@@ -194,3 +194,17 @@ func TestHostileSendersAreShownAsText(t *testing.T) {
 	b.waitText("#panel .json", evil)
 	assert.Equal(t, 0, b.count("main img"))
 }
+
+func TestWrongAddressLeadsBack(t *testing.T) {
+	t.Parallel()
+	srv, collector := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.forgive("404")
+	b.do(navigate(srv.URL + "/destination/crm"))
+	b.waitText("main", "Page not found")
+	judge(b, axe(t), "a wrong URL")
+	b.shoot("not-found")
+	b.click("main a.button")
+	b.wait(`location.pathname === '/'`)
+	assert.Empty(t, collector.History().Refusals())
+}

@@ -95,6 +95,11 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data) // the browser may have disconnected
 }
 
+// ServeIcon redirects to the icon. Browsers request /favicon.ico for responses that are not pages.
+func ServeIcon(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, assetURL("icon.svg"), http.StatusFound)
+}
+
 // pages contains one template per page, combined with the shared layout.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	const dir = "templates/"
