@@ -889,6 +889,26 @@ func TestWrongAddressOfPageIsNotARejection(t *testing.T) {
 	assert.Len(t, clients, count, listed)
 }
 
+// TestEmptyListOfRejectionsNamesItsStart checks that no rejections and no retained rejections
+// are not confused.
+func TestEmptyListOfRejectionsNamesItsStart(t *testing.T) {
+	before := time.Now()
+	srv := mockserver.RunT(t, mockserver.Config{})
+	after := time.Now()
+	var rejections struct{ Since time.Time }
+	_, body := get(t, srv.URL+"/api/v1/rejections")
+	require.NoError(t, json.Unmarshal([]byte(body), &rejections))
+	assert.WithinRange(t, rejections.Since, before, after)
+
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"m"}`)
+	start := `<time datetime="` + rejections.Since.UTC().Format("2006-01-02T15:04:05.000Z") + `"`
+	_, list := get(t, srv.URL+"/?q=status:rejected")
+	assert.Contains(t, list, "No matching calls.")
+	assert.Contains(t, list, "Rejected calls since "+start)
+	_, list = get(t, srv.URL+"/?q=status:failed")
+	assert.NotContains(t, list, "Rejected calls since")
+}
+
 func TestWrongAddressOfPageRequiresLogin(t *testing.T) {
 	collector := newCollector(t, engine.Config{})
 	inspector, _ := newPages(t, collector, access.GuardConfig{Token: "the-admin-token"})

@@ -326,7 +326,7 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 		}
 		return len(calls) < limit || len(requests) < limit
 	})
-	return map[string]any{"calls": calls, "requests": requests}, nil
+	return map[string]any{"calls": calls, "requests": requests, "since": h.RejectedSince().UTC()}, nil
 }
 
 func (a *admin) getProblems(*http.Request) (any, error) { return a.c.Problems(), nil }

@@ -144,7 +144,7 @@ type ring struct {
 	entries     []*entry  // sorted by Order, and also by Seq if they have a record
 	bytes       int64     // approximate size of the entries
 	expired     int64     // number of expired items
-	lastExpired time.Time // latest ReceivedAt of an expired call
+	lastExpired time.Time // latest time of an expired item
 }
 
 // An entry is an Item with its bookkeeping.

@@ -36,6 +36,7 @@ const (
 // A History contains the newest calls, rejections and refusals of a collector. It is an
 // event.Observer, and safe for concurrent use.
 type History struct {
+	start       time.Time
 	maxBytes    int64
 	markUnknown func(*tracking.Call) // see RecordUnknown; may be nil
 
@@ -76,7 +77,7 @@ func New(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	h := &History{feed: newFeed(limit), byCall: map[event.Key]*entry{}, recent: recentAttempts{}}
+	h := &History{start: time.Now(), feed: newFeed(limit), byCall: map[event.Key]*entry{}, recent: recentAttempts{}}
 	h.LimitBytes(DefaultBytes)
 	return h
 }
@@ -142,14 +143,14 @@ func (h *History) trim(r *ring) {
 
 func (h *History) expireOldest(r *ring) {
 	old := h.feed.removeOldest(r)
+	if at := old.At(); at.After(r.lastExpired) {
+		r.lastExpired = at
+	}
 	if old.Record == nil {
 		return
 	}
 	if h.byCall[old.key] == old {
 		delete(h.byCall, old.key)
-	}
-	if at := old.Record.Call.ReceivedAt; at.After(r.lastExpired) {
-		r.lastExpired = at
 	}
 	h.expired++
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -350,4 +351,20 @@ func heap() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+func TestRejectedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(2)
+		start := time.Now()
+		for n := range 3 {
+			assert.Equal(t, start, h.RejectedSince())
+			time.Sleep(time.Minute)
+			if n < 2 {
+				h.Observe(tracking.Rejection{ReceivedAt: time.Now()})
+			}
+		}
+		h.Observe(tracking.Rejection{ReceivedAt: time.Now()})
+		assert.Equal(t, start.Add(time.Minute), h.RejectedSince(), "the first rejection has expired")
+	})
 }

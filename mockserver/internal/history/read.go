@@ -277,6 +277,20 @@ func (h *History) Rejections() (all []tracking.Rejection, first int64) {
 	return all, r.expired + 1
 }
 
+// RejectedSince returns the time since which all rejections and refusals are retained. Unlike
+// attempts, they are not restored after a restart.
+func (h *History) RejectedSince() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := h.start
+	for _, kind := range []int{rejected, refused, anonymous} {
+		if at := h.feed.rings[kind].lastExpired; at.After(since) {
+			since = at
+		}
+	}
+	return since
+}
+
 // Refusals returns the retained refusals, oldest first.
 func (h *History) Refusals() []event.Refusal {
 	h.mu.Lock()

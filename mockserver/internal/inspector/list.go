@@ -1,8 +1,12 @@
 package inspector
 
 import (
+	"slices"
+	"time"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 )
 
 // listRows is the number of rows per page.
@@ -17,6 +21,9 @@ type list struct {
 	Before  int64 // the page shows items with a smaller order; 0 for the live page
 	Filter  rows.Filter
 	From    string // position where a stream continues
+	// RejectedSince is the time since which rejected calls are listed. It is zero if the search
+	// is not for rejected calls.
+	RejectedSince time.Time
 }
 
 // NothingShown returns the text to display for an empty list.
@@ -41,6 +48,9 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 	match := filter.Matcher(destinations)
 	end, held := h.End()
 	l := list{Filter: filter, Before: before, From: end.String(), Total: held}
+	if slices.ContainsFunc(filter.Query, func(t search.Term) bool { return !t.Not && t.Field == "status" && t.Value == "rejected" }) {
+		l.RejectedSince = h.RejectedSince()
+	}
 	var shown []history.Item
 	h.Scan(end.Order+1, func(i *history.Item) bool {
 		if !match(i) {

@@ -87,7 +87,7 @@ func newCalls() *cobra.Command {
 show that call: its status at each destination, its attempts and its content.
 
 Pending calls wait for their first attempt or for a retry. --state rejected lists
-rejected calls and refused requests with their problems.
+rejected calls and refused requests with their problems, since the start of the collector.
 
 For scripts, --output json, jsonl and yaml include the body of each call. collector plan
 check reads the jsonl output.
@@ -167,6 +167,7 @@ func (c *client) checkDestination(ctx context.Context, name string) error {
 
 // rejections contains rejected calls and refused requests.
 type rejections struct {
+	Since time.Time
 	Calls []struct {
 		ReceivedAt                                              time.Time
 		Type, Title, UserID, AnonymousID, Source, Code, Message string
@@ -185,22 +186,34 @@ func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) 
 	}
 	q.Del("state")
 	return show(ctx, c, out, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(list rejections) error {
-		if len(list.Calls) > 0 || len(list.Requests) == 0 {
-			err := table(out, "no rejected calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+		if len(list.Calls) == 0 && len(list.Requests) == 0 {
+			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones are not kept\n", second(list.Since))
+			return err
+		}
+		if len(list.Calls) > 0 {
+			err := table(out, "", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
 				for _, r := range list.Calls {
 					row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
 				}
 			})
-			if err != nil || len(list.Requests) == 0 {
+			if err != nil {
 				return err
 			}
 			fmt.Fprintln(out)
 		}
-		return table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
-			for _, r := range list.Requests {
-				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
+		if len(list.Requests) > 0 {
+			err := table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+				for _, r := range list.Requests {
+					row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
+				}
+			})
+			if err != nil {
+				return err
 			}
-		})
+			fmt.Fprintln(out)
+		}
+		_, err := fmt.Fprintf(out, "rejected calls since %s; earlier ones are not kept\n", second(list.Since))
+		return err
 	})
 }
 
