@@ -200,7 +200,7 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	d := form.destination
 	if form.ReadOnly {
-		d = form.old // the fields are disabled, and browsers do not send disabled fields
+		d = form.old // the page shows a summary without fields
 		form.Errors = nil
 	}
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {

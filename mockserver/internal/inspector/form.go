@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,72 @@ func (f destinationForm) GiveUpAfter() string {
 // Overtake reports whether later calls of a user overtake a failing call.
 func (f destinationForm) Overtake() bool {
 	return f.destination.OnFailure == tracking.OnFailureOvertake
+}
+
+// MoreOpen reports whether a field under More options has an error or a value other than the
+// default.
+func (f destinationForm) MoreOpen() bool {
+	if slices.ContainsFunc(f.Errors, func(p fieldProblem) bool { return p.Field != "name" && p.Field != "url0" }) {
+		return true
+	}
+	if len(f.destination.Webhooks) > 1 || slices.ContainsFunc(f.destination.Webhooks, func(e webhook.Endpoint) bool { return len(e.Headers) > 0 }) {
+		return true
+	}
+	more := f.over(tracking.Destination{})
+	more.Webhooks = nil
+	return !reflect.DeepEqual(more, tracking.Destination{})
+}
+
+// A setting is a row of the summary of a destination.
+type setting struct{ Name, Value string }
+
+// Summary returns the settings of a destination that cannot be edited. It omits most defaults.
+func (f destinationForm) Summary() []setting {
+	var all []setting
+	add := func(name string, value any) {
+		if text := fmt.Sprint(value); text != "" {
+			all = append(all, setting{name, text})
+		}
+	}
+	d := f.old
+	for i, e := range engine.HideHeaders(d.Webhooks) {
+		add(fmt.Sprintf("URL %d", i+1), e.URL)
+		add(fmt.Sprintf("Headers of URL %d", i+1), strings.TrimSpace(writeHeaders(e.Headers)))
+	}
+	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
+	for _, field := range filterFields {
+		add(field.Label, strings.Join(*field.of(&d), ", "))
+	}
+	if f.Signed() {
+		add("Signature", cmp.Or(d.Signature, webhook.SignatureService))
+	}
+	add("Alias fields", d.AliasFields)
+	add("Trace context", d.TraceContext)
+	if d.IsOrdered() {
+		add("Delivery order", "in order for each user")
+		add("If a call fails", d.OnFailure)
+		if d.GiveUpAfter > 0 {
+			add("Maximum wait", d.GiveUpAfter)
+		}
+	}
+	add("Maximum calls per second", writeNumber(d.MaxPerSecond))
+	add("Maximum concurrent calls", writeNumber(float64(d.Concurrency)))
+	if d.Disabled {
+		add("Enabled", "no: it receives no calls")
+	}
+	return all
+}
+
+// A urlField is the form field of a webhook URL.
+type urlField struct {
+	Name, Label, URL string
+	Problems         []fieldProblem
+}
+
+// URLField returns the field of the webhook URL with index i.
+func (f destinationForm) URLField(i int) urlField {
+	name := fmt.Sprintf("url%d", i)
+	return urlField{name, formFields[formIndex(name)][1], f.Webhooks[i].URL, f.Problems(name)}
 }
 
 // Enabled reports whether calls are forwarded.

@@ -28,6 +28,7 @@ func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	b.ready()
 
 	b.typeInto("#name", "warehouse")
+	b.click("#more summary")
 	b.click(`[name="sources"][value="web"]`)
 	b.wait(`document.querySelector('[name="allSources"][value="false"]').checked`)
 	b.typeInto("#url0", hook.URL+"/in")
@@ -128,6 +129,7 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 		b.run(`document.querySelectorAll('[data-unused]').forEach((w) => w.removeAttribute('data-unused'))`)
 		for selector, value := range c.fields {
 			if value == "click" {
+				b.click("#more summary")
 				b.click(selector)
 			} else {
 				b.set(selector, value)
@@ -169,7 +171,7 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 	b.ready()
 	assert.Contains(t, b.text("main"), "This destination is defined in the configuration file.")
 	assert.Zero(t, b.count(".save, details.card"))
-	assert.True(t, eval[bool](b, `document.querySelector('#url0').matches(':disabled')`))
+	assert.Zero(t, b.count(".all"))
 	b.click("[data-result=test]")
 	b.waitText("#test", "Accepted: 200")
 	_, heads := hook.got()
@@ -265,4 +267,62 @@ func TestLogin(t *testing.T) {
 	b.waitText("h1", "Log in")
 	assert.Empty(t, b.cookies())
 	b.forgive("401")
+}
+
+// TestNewDestinationBeginsWithNameAndURL checks that More options opens if one of its fields
+// needs attention.
+func TestNewDestinationBeginsWithNameAndURL(t *testing.T) {
+	t.Parallel()
+	srv, collector := serve(t, engine.Config{}, "")
+	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{Name: "plain", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://a.example"}}}}))
+	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{Name: "limited", MaxPerSecond: 5, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://a.example"}}}}))
+	b := newTab(t, srv.URL)
+	b.forgive("422")
+	visible := func() []string {
+		return eval[[]string](b, `[...document.querySelectorAll('.all :is(input, select, textarea)')].filter((f) => f.checkVisibility()).map((f) => f.name)`)
+	}
+	b.open("/destinations/new")
+	assert.Equal(t, []string{"name", "url0"}, visible())
+	judge(b, axe(t), "a new destination")
+	b.open("/destination?name=plain")
+	assert.Equal(t, []string{"name", "url0"}, visible())
+	b.open("/destination?name=limited")
+	assert.Contains(t, visible(), "maxPerSecond", "it has a value")
+
+	b.open("/destinations/new")
+	b.click(".save .primary")
+	b.wait(`document.activeElement?.id === 'summary'`)
+	assert.Equal(t, []string{"name", "url0"}, visible(), "the options have no error")
+	b.typeInto("#name", "crm")
+	b.wait(`document.querySelector('#summary h2').textContent === 'One field is invalid'`)
+	assert.Empty(t, b.text("#name-problem"))
+	assert.Equal(t, 1, b.count(".has-problem"))
+	b.typeInto("#url0", "https://b.example")
+	b.wait(`!document.getElementById('summary') && !document.querySelector('[aria-invalid], .has-problem')`)
+	b.click("#more summary")
+	b.typeInto("#maxPerSecond", "many")
+	b.click(".save .primary")
+	b.wait(`document.activeElement?.id === 'summary'`)
+	assert.Contains(t, visible(), "maxPerSecond")
+}
+
+// TestConfiguredDestinationShowsSummary opens a destination of the configuration file.
+func TestConfiguredDestinationShowsSummary(t *testing.T) {
+	t.Parallel()
+	hook := newReceiver(t, http.StatusOK)
+	d := to("crm", hook.URL, "s3cret", "web")
+	d.MaxPerSecond = 5
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}, Destinations: []tracking.Destination{d}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/destination?name=crm")
+	assert.Zero(t, b.count(":disabled"))
+	for _, part := range []string{"URL 1" + hook.URL + "/crm", "Sourcesweb", "Signatureservice", "Maximum calls per second5", "X-Team"} {
+		assert.Contains(t, b.text(".step"), part)
+	}
+	assert.NotContains(t, b.text("main"), "s3cret")
+	judge(b, axe(t), "a configured destination")
+	b.click("[data-result=test]")
+	b.waitText("#test", "Accepted: 200")
+	b.click("[data-result=preview]")
+	b.waitText("#preview", "No calls yet.")
 }

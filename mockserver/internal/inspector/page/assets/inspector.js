@@ -53,8 +53,8 @@ const destination = document.querySelector('[data-destination]')
 if (destination) {
   const unused = () => destination.querySelector('[data-unused]')
   const add = destination.querySelector('[data-add-webhook]')
-  add.hidden = !unused()
-  add.addEventListener('click', () => {
+  if (add) add.hidden = !unused() // a configured destination has no fields
+  add?.addEventListener('click', () => {
     const webhook = unused()
     webhook.removeAttribute('data-unused')
     webhook.querySelector('input').focus()
@@ -67,6 +67,21 @@ if (destination) {
   destination.addEventListener('input', (event) => {
     if (event.target.name === 'sources') choose('allSources', 'false')
     if (event.target.name === 'sharedSecret') choose('secretDo', 'replace')
+  })
+  // An edited field loses its error. Saving validates it again.
+  destination.addEventListener('input', (event) => {
+    const control = event.target.closest('.has-problem')
+    if (!control) return
+    control.classList.remove('has-problem')
+    for (const part of control.querySelectorAll('[id]')) {
+      part.removeAttribute('aria-invalid')
+      document.querySelector(`#summary a[href="#${part.id}"]`)?.closest('li').remove()
+    }
+    for (const problem of control.querySelectorAll('.problem')) problem.remove()
+    const summary = document.getElementById('summary')
+    const left = summary?.querySelectorAll('li').length
+    if (left) summary.querySelector('h2').textContent = left === 1 ? 'One field is invalid' : `${left} fields are invalid`
+    else summary?.remove()
   })
   const ask = async (event) => {
     event.preventDefault()
