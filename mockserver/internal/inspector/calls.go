@@ -13,7 +13,7 @@ import (
 // callsPage is the Calls page.
 type callsPage struct {
 	list
-	First   *firstRun      // nil after the first call
+	First   *firstRun      // nil after the first call, and for a search
 	Panel   *callPanel     // open call, or nil
 	Missing bool           // whether the requested call has expired
 	Tally   string         // chart data as JSON
@@ -40,7 +40,7 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 		panel, ok := in.panel(ref, p.Filter)
 		p.Panel, p.Missing = panel, !ok
 	}
-	if p.Total == 0 {
+	if p.Total == 0 && p.Filter.Empty() {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()

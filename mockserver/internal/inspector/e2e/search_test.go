@@ -464,3 +464,18 @@ func TestSearchWorksWithoutScripts(t *testing.T) {
 	assert.Contains(t, wrong, "422 ")
 	assert.Contains(t, wrong, "Character 1: <bdi>user: has no value</bdi>.")
 }
+
+// TestEmptySearchForRejectedCallsNamesItsStart searches before the first call, as after a restart.
+func TestEmptySearchForRejectedCallsNamesItsStart(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.run(`document.getElementById('q').value = 'status:rejected'; document.getElementById('filters').requestSubmit()`)
+	b.waitText("#list .since", "Rejected calls since 20")
+	b.wait(`document.querySelector('#list .since').checkVisibility()`)
+	assert.Zero(t, b.count("#first"))
+	b.shoot("rejected-since")
+	post(t, srv.URL, "web", `{"type":"track","userId":"ada"}`)
+	b.waitText("#rows", "event_not_defined")
+}

@@ -328,7 +328,7 @@ async function refresh(q = applied, { typing = false, unless = () => false } = {
   missing.clear()
   skipped = 0
   showMissing()
-  if (Number(table.dataset.total) > 0) begin()
+  if (applied || Number(table.dataset.total) > 0) begin()
   count(Number(table.dataset.matched), Number(table.dataset.total))
   for (const row of rows.children) dress(row)
   settle()
