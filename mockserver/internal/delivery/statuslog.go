@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // statusEvery is the minimum interval between equal log lines of a destination.
@@ -17,7 +17,7 @@ type statusLog struct {
 	log         *slog.Logger
 	destination string
 
-	givenUp, failed, paused logthrottle.Throttle
+	givenUp, failed, paused pause.Throttle
 	cause                   atomic.Pointer[string] // cause of a failure that is not logged yet, or nil
 	down                    atomic.Bool            // the last message reported a failure
 }

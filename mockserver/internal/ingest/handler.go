@@ -9,7 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -51,7 +51,7 @@ func DefaultLimits(l tracking.Limits) tracking.Limits {
 type Handler struct {
 	config   Config
 	rates    *rates
-	refusing logthrottle.Throttle // limits log lines about failed appends
+	refusing pause.Throttle // limits log lines about failed appends
 }
 
 // NewHandler returns a Handler.

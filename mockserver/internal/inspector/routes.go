@@ -69,9 +69,7 @@ func New(c *engine.Collector, config Config) *Inspector {
 			in.routes.Handle("GET "+form, in.pages.RequireLogin(http.HandlerFunc(sendUp)))
 		}
 	}
-	in.notFound = in.pages.RequireLogin(in.pages.Serve(func(*http.Request) (page.Answer, error) {
-		return page.Problem(http.StatusNotFound, "Page not found", "This collector has no page at this address."), nil
-	}))
+	in.notFound = in.pages.RequireLogin(in.pages.Serve(showNotFound))
 	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
 	in.routes.HandleFunc("GET /assets/{version}/{name}", page.ServeAsset)
@@ -83,4 +81,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 // a request if the user opens the URL of a rejected form again.
 func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
+}
+
+func showNotFound(*http.Request) (page.Answer, error) {
+	return page.Problem(http.StatusNotFound, "Page not found", "This collector has no page at this address."), nil
 }

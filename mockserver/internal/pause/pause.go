@@ -1,5 +1,5 @@
-// Package pause waits for a time, a channel, the end of operations, or the cancellation of a
-// context.
+// Package pause waits for a time, a channel, a lock, the end of operations, or the cancellation of
+// a context. It also limits the rate of log messages.
 package pause
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -64,7 +64,7 @@ type Alerter struct {
 	count   func(kind, result string)
 	config  atomic.Pointer[Config] // nil if there is no webhook
 	changed chan struct{}          // receives a value when config changes; never closed
-	failed  logthrottle.Throttle
+	failed  pause.Throttle
 
 	mu      sync.Mutex // guards machine
 	machine *machine

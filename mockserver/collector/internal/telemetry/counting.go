@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -27,7 +27,7 @@ type result struct {
 	count   func(signal, result string, n int)
 	log     *slog.Logger
 	failing atomic.Bool
-	logged  logthrottle.Throttle
+	logged  pause.Throttle
 }
 
 func (t *Telemetry) newResult(signal string) *result {

@@ -1,5 +1,4 @@
-// Package logthrottle limits the rate of repeated log messages.
-package logthrottle
+package pause
 
 import (
 	"sync"
