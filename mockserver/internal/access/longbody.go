@@ -26,6 +26,10 @@ func (b LongBody) Read(p []byte) (int, error) {
 	// The error can be ignored: without a connection, there is no deadline.
 	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
 	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		// From now on, net/http reads to detect a disconnect. At the deadline it would cancel the handler.
+		_ = b.connection.SetReadDeadline(time.Time{})
+	}
 	if err != nil && err != io.EOF {
 		err = Errorf(http.StatusBadRequest, "invalid_body", "cannot read the body: %v", err)
 	}
