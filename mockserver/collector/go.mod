@@ -36,7 +36,10 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
+require (
+	github.com/charmbracelet/x/exp/ordered v0.1.0 // indirect
+	github.com/segmentio/backo-go v1.1.0 // indirect
+)
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
