@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -48,7 +49,7 @@ func TestHandlerMayTakeLongAfterLongBody(t *testing.T) {
 				go func() { assert.ErrorIs(t, server.Serve(listener), http.ErrServerClosed) }()
 				client, other := net.Pipe()
 				listener <- other
-				transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return client, nil }}
+				transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return client, nil }}
 				for range 2 { // on one connection
 					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://h/", strings.NewReader(body))
 					require.NoError(t, err)
