@@ -84,7 +84,7 @@ func TestFilesOfSegmentsThatEndTogetherAreKept(t *testing.T) {
 		for _, p := range done {
 			l.Done(p, 1)
 		}
-		synctest.Wait() // until maintain has no more work
+		synctest.Wait() // until maintain is idle
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		require.Zero(t, l.room.freeing)

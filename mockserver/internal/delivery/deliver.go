@@ -44,7 +44,7 @@ type delivery struct {
 	decided   bool      // false if the attempt was canceled or the call was postponed
 	kept      bool      // filtered, but kept for replay
 	due       time.Time // time of a pending call's next attempt, with ordered delivery; zero if it may begin now or after earlier calls
-	notBefore time.Time // earliest next attempt, as requested by a receiver; zero if it requested none
+	notBefore time.Time // earliest time of the next attempt according to Retry-After, or zero
 	missed    bool      // no webhook accepted a connection
 }
 

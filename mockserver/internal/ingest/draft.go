@@ -54,8 +54,9 @@ func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 	d.check(limits)
 }
 
-// set reads a field, and checks it if calls of the type have it. Numbers are accepted as strings, because some libraries send numeric IDs. If
-// the field of the call last has the same value, both share one string.
+// set reads a field, and checks it if calls of this type have the field. It accepts numbers as
+// strings, because some libraries send numeric IDs. If the field of the call last has the same value,
+// both share one string.
 func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	switch f {
 	case fields.WriteKey:

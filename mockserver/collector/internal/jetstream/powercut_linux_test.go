@@ -121,9 +121,10 @@ func TestPowerCutsWithoutSync(t *testing.T) {
 	t.Parallel()
 	image, dir := newDisk(t)
 	tally := newTally(t)
+	const interval = 500 * time.Millisecond // a race in the server occurs if its timer expires during the start
 	config := childConfig{
 		Name:    "before",
-		Options: jetstream.Options{Dir: filepath.Join(dir, "data"), SyncInterval: 500 * time.Millisecond}, // a shorter one can expire while the server starts, which is a race in the server
+		Options: jetstream.Options{Dir: filepath.Join(dir, "data"), SyncInterval: interval},
 		Senders: 4, Batch: 10, Rate: 2 * time.Millisecond, Slow: time.Millisecond,
 	}
 	image = startChild(t, tally, config).cutAfter(t, 1500*time.Millisecond, image)

@@ -29,7 +29,7 @@ import (
 )
 
 // A world is a complete system in a synctest bubble: senders, collectors, a NATS server in memory,
-// and receivers. A seed determines all decisions. There are no sockets, and no time passes. Only the
+// and receivers. A seed determines all decisions. Time and connections are simulated. Only the
 // client's spool is on a disk.
 //
 // Operations change the world at random; see the table operations. The receivers check each request
