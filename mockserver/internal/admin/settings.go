@@ -23,22 +23,24 @@ import (
 
 // A sourceView is a source as the API returns it.
 type sourceView struct {
-	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, except in the response to the request that creates the source
-	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
-	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
+	Name           string             `json:"name"`
+	WriteKey       string             `json:"writeKey"` // redacted, except in the response to the request that creates the source
+	CallsPerSecond int                `json:"callsPerSecond,omitempty"`
+	Redact         tracking.Redaction `json:"redact"`
+	ReadOnly       bool               `json:"readOnly"` // defined in the configuration file
 }
 
 // A sourceInput contains changes to a source. Fields that are nil do not change.
 type sourceInput struct {
-	Name           *string `json:"name"`
-	WriteKey       *string `json:"writeKey"`
-	CallsPerSecond *int    `json:"callsPerSecond"`
+	Name           *string             `json:"name"`
+	WriteKey       *string             `json:"writeKey"`
+	CallsPerSecond *int                `json:"callsPerSecond"`
+	Redact         *tracking.Redaction `json:"redact"`
 }
 
 func (a *admin) viewSource(s tracking.Source) sourceView {
 	return sourceView{
-		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
+		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond, Redact: s.Redact,
 		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
 	}
 }
@@ -116,6 +118,7 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 		s.WriteKey = *in.WriteKey
 	}
 	set(&s.CallsPerSecond, in.CallsPerSecond)
+	set(&s.Redact, in.Redact)
 	switch {
 	case s.WriteKey == "":
 		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "set a write key, or omit it to generate one"}
@@ -147,6 +150,7 @@ type destinationView struct {
 	Events       tracking.Filter          `json:"events"`
 	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
 	Concurrency  int                      `json:"concurrency,omitempty"`
+	Redact       tracking.Redaction       `json:"redact"`
 	Webhooks     []webhook.Endpoint       `json:"webhooks"`
 	ReadOnly     bool                     `json:"readOnly"` // defined in the configuration file
 	Status       engine.DestinationStatus `json:"status"`
@@ -172,6 +176,7 @@ type destinationInput struct {
 	Events         *tracking.Filter      `json:"events"`
 	MaxPerSecond   *float64              `json:"maxPerSecond"`
 	Concurrency    *int                  `json:"concurrency"`
+	Redact         *tracking.Redaction   `json:"redact"`
 	Webhooks       *[]webhook.Endpoint   `json:"webhooks"`
 }
 
@@ -183,7 +188,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), TraceContext: cmp.Or(d.TraceContext, webhook.TraceParent), Webhooks: engine.HideHeaders(d.Webhooks),
 			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure,
-			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
+			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency, Redact: d.Redact,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
 		if d.GiveUpAfter > 0 {
@@ -300,6 +305,7 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	set(&d.Events, in.Events)
 	set(&d.MaxPerSecond, in.MaxPerSecond)
 	set(&d.Concurrency, in.Concurrency)
+	set(&d.Redact, in.Redact)
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)

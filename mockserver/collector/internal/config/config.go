@@ -27,6 +27,7 @@ type Config struct {
 	Log        Log        `yaml:"log"`
 	Alerts     *Alerts    `yaml:"alerts"` // nil if there are no alerts
 	Telemetry  Telemetry  `yaml:"telemetry"`
+	RedactKey  string     `yaml:"redactKey"` // key of the hashes in redacted calls
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -180,6 +181,14 @@ type Source struct {
 	Plan           string `yaml:"plan"`         // path of a tracking plan
 	OnViolation    string `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
 	ViolationsTo   string `yaml:"violationsTo"` // source that receives a call for each violation
+	Redact         Redact `yaml:"redact"`       // applies before anything is stored
+}
+
+// A Redact lists the values of calls to remove, hash or mask; see tracking.Redaction.
+type Redact struct {
+	Remove []string `yaml:"remove"`
+	Hash   []string `yaml:"hash"`
+	Mask   []string `yaml:"mask"`
 }
 
 // Values of Source.OnViolation.
@@ -210,6 +219,7 @@ type Destination struct {
 	Events         Filter    `yaml:"events"`
 	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0 for no limit
 	Concurrency    int       `yaml:"concurrency"`  // defaults to Limits.Concurrency
+	Redact         Redact    `yaml:"redact"`       // applies before a call is sent
 	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
@@ -229,13 +239,14 @@ type Webhook struct {
 func (c *Config) Settings() settings.Settings {
 	var s settings.Settings
 	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond})
+		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond, Redact: tracking.Redaction(source.Redact)})
 	}
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
 			Ordering: tracking.Ordering{Order: tracking.Order(d.Order), GiveUpAfter: time.Duration(d.GiveUpAfter), OnFailure: tracking.OnFailure(d.OnFailure)},
 			Types:    tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
+			Redact: tracking.Redaction(d.Redact),
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
 				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields), TraceContext: webhook.TraceContext(d.TraceContext),
