@@ -96,12 +96,13 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	// The settings may have changed while the call waited.
-	if j.destination != j.settings.Load() && !j.prepare() {
-		return outcomeUnknown, ""
-	}
 	if reason := j.superseded(); reason != "" {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
+		return outcomeUnknown, ""
+	}
+	// The settings and the gate may have changed while the call waited. The request follows without
+	// another wait.
+	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
 	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
