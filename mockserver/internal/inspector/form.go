@@ -297,7 +297,10 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
 			f.old = all[i]
 		}
-		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
+		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
+			saved.TestType = f.TestType
+			return saved
+		}
 	}
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
