@@ -401,13 +401,12 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns d with the settings of the form. It replaces webhook.Settings and
-// tracking.Ordering completely, so the form must have an input for each of their fields.
+// over returns the settings of the form with the name and the state of d, which the form does not
+// contain. The form has an input for every other field.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
-	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
-	d.Types, d.Events = f.destination.Types, f.destination.Events
-	d.MaxPerSecond, d.Concurrency = f.destination.MaxPerSecond, f.destination.Concurrency
-	return d
+	all := f.destination
+	all.Name, all.Paused, all.GoneSince = d.Name, d.Paused, d.GoneSince
+	return all
 }
 
 // addProblems adds validation errors to their form fields. places are the positions of the
