@@ -105,14 +105,8 @@ func (j *job) run() (o outcome, cause string) {
 	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
+	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.call.Body, Number: j.attempt, Trace: j.trace, At: time.Now()})
 	if err != nil {
-		j.delivery = failed(err.Error())
-		return outcomeUnknown, ""
-	}
-	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
-	request.Continue(j.trace, j.destination.TraceContext)
-	if err := request.Sign(&j.destination.Settings); err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
 	}

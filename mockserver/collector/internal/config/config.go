@@ -194,35 +194,9 @@ func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 
 // A Destination forwards calls to up to five webhooks.
 type Destination struct {
-	Name           string    `yaml:"name"`
-	Type           string    `yaml:"type"` // webhooks or empty
-	Sources        []string  `yaml:"sources"`
-	Enabled        *bool     `yaml:"enabled"` // defaults to true
-	SharedSecret   string    `yaml:"sharedSecret"`
-	PreviousSecret string    `yaml:"previousSecret"`
-	Signature      string    `yaml:"signature"`
-	AliasFields    string    `yaml:"aliasFields"`
-	TraceContext   string    `yaml:"traceContext"`
-	Order          string    `yaml:"order"`
-	GiveUpAfter    Duration  `yaml:"giveUpAfter"`
-	OnFailure      string    `yaml:"onFailure"`
-	Types          Filter    `yaml:"types"`
-	Events         Filter    `yaml:"events"`
-	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0 for no limit
-	Concurrency    int       `yaml:"concurrency"`  // defaults to Limits.Concurrency
-	Webhooks       []Webhook `yaml:"webhooks"`
-}
-
-// A Filter selects calls by type or event.
-type Filter struct {
-	Allow []string `yaml:"allow"` // empty for all
-	Deny  []string `yaml:"deny"`
-}
-
-// A Webhook is a URL with static request headers.
-type Webhook struct {
-	URL     string            `yaml:"url"`
-	Headers map[string]string `yaml:"headers"`
+	Type                 string `yaml:"type"`    // webhooks or empty
+	Enabled              *bool  `yaml:"enabled"` // defaults to true
+	tracking.Destination        // its JSON names are the names of the settings
 }
 
 // Settings returns the sources and destinations.
@@ -232,19 +206,8 @@ func (c *Config) Settings() settings.Settings {
 		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond})
 	}
 	for _, d := range c.Destinations {
-		destination := tracking.Destination{
-			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
-			Ordering: tracking.Ordering{Order: tracking.Order(d.Order), GiveUpAfter: time.Duration(d.GiveUpAfter), OnFailure: tracking.OnFailure(d.OnFailure)},
-			Types:    tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
-			Settings: webhook.Settings{
-				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
-				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields), TraceContext: webhook.TraceContext(d.TraceContext),
-			},
-		}
-		for _, w := range d.Webhooks {
-			destination.Webhooks = append(destination.Webhooks, webhook.Endpoint(w))
-		}
-		s.Destinations = append(s.Destinations, destination)
+		d.Disabled = d.Enabled != nil && !*d.Enabled
+		s.Destinations = append(s.Destinations, d.Destination)
 	}
 	return s
 }
