@@ -43,16 +43,16 @@ type Destination struct {
 	// collector's setting, or 64.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
-	Disabled bool `json:"disabled,omitempty"`
+	Disabled bool `json:"disabled,omitempty" yaml:"-"`
 	// Paused reports that no attempts are made. The calls of the destination stay pending.
-	Paused bool `json:"paused,omitempty"`
+	Paused bool `json:"paused,omitempty" yaml:"-"`
 	// Redact changes calls before they are sent.
 	Redact Redaction `json:"redact,omitzero"`
 	// Ordering sets the delivery order.
 	Ordering
 	// GoneSince is the time when all webhooks had responded with 410 (Gone). After it, calls fail
 	// without a request. The collector sets it.
-	GoneSince time.Time `json:"goneSince,omitzero"`
+	GoneSince time.Time `json:"goneSince,omitzero" yaml:"-"`
 	// Settings contains the webhooks, their headers and the shared secret.
 	webhook.Settings
 }

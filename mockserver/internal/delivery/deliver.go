@@ -96,22 +96,17 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	// The settings may have changed while the call waited.
-	if j.destination != j.settings.Load() && !j.prepare() {
-		return outcomeUnknown, ""
-	}
 	if reason := j.superseded(); reason != "" {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
 		return outcomeUnknown, ""
 	}
-	body, err := j.destination.payload(j.call)
-	if err != nil {
-		j.delivery = failed(err.Error())
+	// The settings and the gate may have changed while the call waited. The request follows without
+	// another wait.
+	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
-	request.Continue(j.trace, j.destination.TraceContext)
-	if err := request.Sign(&j.destination.Settings); err != nil {
+	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
+	if err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
 	}
@@ -124,13 +119,12 @@ func (j *job) run() (o outcome, cause string) {
 	return v.conclude(), j.cause
 }
 
-// payload returns the body of the requests for a call.
-func (t *target) payload(c *tracking.Call) ([]byte, error) {
-	body := []byte(c.Body)
-	if t.redaction != nil {
-		body = t.redaction.Apply(nil, body)
+// body returns the body of a call with the redaction of the destination.
+func (t *target) body(c *tracking.Call) []byte {
+	if t.redaction == nil {
+		return c.Body
 	}
-	return webhook.Payload(body, t.AliasFields)
+	return t.redaction.Apply(nil, c.Body)
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the

@@ -320,7 +320,10 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
 			f.old = all[i]
 		}
-		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
+		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
+			saved.TestType = f.TestType
+			return saved
+		}
 	}
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
@@ -421,13 +424,12 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns d with the settings of the form. It replaces webhook.Settings and
-// tracking.Ordering completely, so the form must have an input for each of their fields.
+// over returns the settings of the form with the name and the state of d, which the form does not
+// contain. The form has an input for every other field.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
-	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
-	d.Types, d.Events = f.destination.Types, f.destination.Events
-	d.MaxPerSecond, d.Concurrency = f.destination.MaxPerSecond, f.destination.Concurrency
-	return d
+	all := f.destination
+	all.Name, all.Paused, all.GoneSince = d.Name, d.Paused, d.GoneSince
+	return all
 }
 
 // addProblems adds validation errors to their form fields. places are the positions of the

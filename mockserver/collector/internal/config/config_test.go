@@ -68,8 +68,16 @@ destinations:
 `), testExpander(dir), noNames)
 	require.NoError(t, err)
 	yes, no, quarter := true, false, 0.25
-	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
-	types, events := Filter{Deny: []string{"page"}}, Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}}
+	crm := tracking.Destination{
+		Name: "crm", Sources: []string{"web"}, MaxPerSecond: 0.5, Concurrency: 8,
+		Types: tracking.Filter{Deny: []string{"page"}}, Events: tracking.Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}},
+		Settings: webhook.Settings{
+			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
+			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
+		},
+	}
+	copied := crm
+	copied.Name = "copy"
 	want := &Config{
 		Listen: ":8080", Data: filepath.Join(dir, "queue"), Sync: Sync(time.Second), Strict: true,
 		Limits: Limits{
@@ -92,20 +100,11 @@ destinations:
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
-		Destinations: []Destination{
-			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
-			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
-		},
+		Destinations: []Destination{{"webhooks", &yes, crm}, {"webhooks", &no, copied}},
 	}
 	assert.Equal(t, want, got)
-	assert.Equal(t, tracking.Destination{
-		Name: "copy", Sources: []string{"web"}, Disabled: true,
-		Types: tracking.Filter(types), Events: tracking.Filter(events), MaxPerSecond: 0.5, Concurrency: 8,
-		Settings: webhook.Settings{
-			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
-			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
-		},
-	}, got.Settings().Destinations[1])
+	copied.Disabled = true
+	assert.Equal(t, copied, got.Settings().Destinations[1])
 }
 
 func TestProblems(t *testing.T) {
