@@ -27,22 +27,24 @@ import (
 
 // A sourceView is a source as the API returns it.
 type sourceView struct {
-	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, except in the response to the request that creates the source
-	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
-	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
+	Name           string             `json:"name"`
+	WriteKey       string             `json:"writeKey"` // redacted, except in the response to the request that creates the source
+	CallsPerSecond int                `json:"callsPerSecond,omitempty"`
+	Redact         tracking.Redaction `json:"redact"`
+	ReadOnly       bool               `json:"readOnly"` // defined in the configuration file
 }
 
 // A sourceInput contains changes to a source. Fields that are nil do not change.
 type sourceInput struct {
-	Name           *string `json:"name"`
-	WriteKey       *string `json:"writeKey"`
-	CallsPerSecond *int    `json:"callsPerSecond"`
+	Name           *string             `json:"name"`
+	WriteKey       *string             `json:"writeKey"`
+	CallsPerSecond *int                `json:"callsPerSecond"`
+	Redact         *tracking.Redaction `json:"redact"`
 }
 
 func (a *admin) viewSource(s tracking.Source) sourceView {
 	return sourceView{
-		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
+		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond, Redact: s.Redact,
 		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
 	}
 }
@@ -120,6 +122,7 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 		s.WriteKey = *in.WriteKey
 	}
 	set(&s.CallsPerSecond, in.CallsPerSecond)
+	set(&s.Redact, in.Redact)
 	switch {
 	case s.WriteKey == "":
 		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "set a write key, or omit it to generate one"}
@@ -145,6 +148,7 @@ type destinationView struct {
 	GiveUpAfter string                   `json:"giveUpAfter,omitempty"`
 	Types       tracking.Filter          `json:"types"`
 	Events      tracking.Filter          `json:"events"`
+	Redact      tracking.Redaction       `json:"redact"`
 	ReadOnly    bool                     `json:"readOnly"` // defined in the configuration file
 	Status      engine.DestinationStatus `json:"status"`
 	Ledger      *tracking.Ledger         `json:"ledger,omitempty"`
@@ -188,7 +192,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	for _, d := range overviews {
 		view := destinationView{
 			Destination: d.Destination, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
-			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Types: d.Types, Events: d.Events,
+			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Types: d.Types, Events: d.Events, Redact: d.Redact,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
 		if d.GiveUpAfter > 0 {

@@ -51,6 +51,7 @@ func New(config Config) (*Collector, error) {
 	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
 		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: others, Logger: config.Logger, Settings: c.Settings,
+		StoredID:    func(source string) func(string) string { return c.settings.now.Load().sources.StoredID(source) },
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})

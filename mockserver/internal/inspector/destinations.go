@@ -199,7 +199,7 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
-		return p.Field != "sources" && !slices.ContainsFunc(filterFields[:], func(f filterField) bool { return f.Name == p.Field })
+		return p.Field != "sources" && !slices.ContainsFunc(listFields[:filterFields], func(f listField) bool { return f.Name == p.Field })
 	})
 	if len(form.Errors) == 0 {
 		preview := in.c.Preview(form.destination)

@@ -30,7 +30,7 @@ type destinationForm struct {
 	SecretDo     string
 	TestType     string
 	Errors       []fieldProblem
-	Filters      [4]string // names for each of filterFields, one per line
+	Lists        [7]string // values for each of listFields, one per line
 	MaxPerSecond string
 	Concurrency  string
 	giveUpAfter  string               // typed value
@@ -107,7 +107,7 @@ func (f destinationForm) Summary() []setting {
 		add(fmt.Sprintf("Headers of URL %d", i+1), strings.TrimSpace(writeHeaders(e.Headers)))
 	}
 	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
-	for _, field := range filterFields {
+	for _, field := range listFields {
 		add(field.Label, strings.Join(*field.of(&d), ", "))
 	}
 	if f.Signed() {
@@ -168,7 +168,7 @@ type fieldProblem struct {
 // formFields are the names and labels of the form fields, in order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
-	for _, f := range filterFields {
+	for _, f := range listFields {
 		fields = append(fields, [2]string{f.Name, f.Label})
 	}
 	for i := range webhook.MaxEndpoints {
@@ -182,28 +182,51 @@ var formFields = func() [][2]string {
 		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
 }()
 
-// A filterField is a form field with the names of a filter, one per line.
-type filterField struct {
+// A listField is a form field with the names of a filter or the paths of a redaction, one per line.
+type listField struct {
 	Name, Label, Example string
 	setting              string // path of the setting, without index
 	of                   func(*tracking.Destination) *[]string
 }
 
-var filterFields = [4]filterField{
+var listFields = [7]listField{
 	{"typesAllow", "Include types", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
 	{"typesDeny", "Exclude types", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
 	{"eventsAllow", "Include events", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
 	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+	{"redactRemove", "Remove values", "context.ip", "redact.remove", func(d *tracking.Destination) *[]string { return &d.Redact.Remove }},
+	{"redactHash", "Hash values", "userId", "redact.hash", func(d *tracking.Destination) *[]string { return &d.Redact.Hash }},
+	{"redactMask", "Mask values", "properties.card", "redact.mask", func(d *tracking.Destination) *[]string { return &d.Redact.Mask }},
 }
 
-// FilterFields returns filterFields for the template.
-func (destinationForm) FilterFields() [4]filterField { return filterFields }
+// filterFields is the number of filters at the beginning of listFields.
+const filterFields = 4
 
-// readFilters reads the filters, with one name per line.
-func (f *destinationForm) readFilters(v url.Values) {
-	for i, field := range filterFields {
-		f.Filters[i] = v.Get(field.Name)
-		for line := range strings.Lines(f.Filters[i]) {
+// A filledList is a listField with its value and its errors.
+type filledList struct {
+	listField
+	Value    string
+	Problems []fieldProblem
+}
+
+// FilterFields returns the fields of the filters.
+func (f destinationForm) FilterFields() []filledList { return f.filledLists()[:filterFields] }
+
+// RedactFields returns the fields of the redaction.
+func (f destinationForm) RedactFields() []filledList { return f.filledLists()[filterFields:] }
+
+func (f destinationForm) filledLists() (all []filledList) {
+	for i, field := range listFields {
+		all = append(all, filledList{field, f.Lists[i], f.Problems(field.Name)})
+	}
+	return all
+}
+
+// readLists reads the filters and the redaction.
+func (f *destinationForm) readLists(v url.Values) {
+	for i, field := range listFields {
+		f.Lists[i] = v.Get(field.Name)
+		for line := range strings.Lines(f.Lists[i]) {
 			if name := strings.TrimSpace(line); name != "" {
 				names := field.of(&f.destination)
 				*names = append(*names, name)
@@ -265,8 +288,8 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	}
 	f.Webhooks[0].Used = true
 	f.MaxPerSecond, f.Concurrency = writeNumber(d.MaxPerSecond), writeNumber(float64(d.Concurrency))
-	for i, field := range filterFields {
-		f.Filters[i] = strings.Join(*field.of(&d), "\n")
+	for i, field := range listFields {
+		f.Lists[i] = strings.Join(*field.of(&d), "\n")
 	}
 	f.chooseSources(in.sourceNames(), d.Sources)
 	return f
@@ -305,7 +328,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
-	f.readFilters(v)
+	f.readLists(v)
 	f.readRates(v)
 	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
 		f.destination.Signature = signature
@@ -426,8 +449,8 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
 		default:
-			for _, filter := range filterFields {
-				if strings.HasPrefix(field, filter.setting+"[") {
+			for _, filter := range listFields {
+				if field == filter.setting || strings.HasPrefix(field, filter.setting+"[") {
 					field = filter.Name
 				}
 			}

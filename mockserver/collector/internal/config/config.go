@@ -27,6 +27,7 @@ type Config struct {
 	Log        Log        `yaml:"log"`
 	Alerts     *Alerts    `yaml:"alerts"` // nil if there are no alerts
 	Telemetry  Telemetry  `yaml:"telemetry"`
+	RedactKey  string     `yaml:"redactKey"` // key of the hashes in redacted calls
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -174,12 +175,13 @@ func (l Log) SlogLevel() slog.Level {
 
 // A Source is a source of calls with its write key.
 type Source struct {
-	Name           string `yaml:"name"`
-	WriteKey       string `yaml:"writeKey"`
-	CallsPerSecond int    `yaml:"callsPerSecond"`
-	Plan           string `yaml:"plan"`         // path of a tracking plan
-	OnViolation    string `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
-	ViolationsTo   string `yaml:"violationsTo"` // source that receives a call for each violation
+	Name           string             `yaml:"name"`
+	WriteKey       string             `yaml:"writeKey"`
+	CallsPerSecond int                `yaml:"callsPerSecond"`
+	Plan           string             `yaml:"plan"`         // path of a tracking plan
+	OnViolation    string             `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
+	ViolationsTo   string             `yaml:"violationsTo"` // source that receives a call for each violation
+	Redact         tracking.Redaction `yaml:"redact"`
 }
 
 // Values of Source.OnViolation.
@@ -203,7 +205,7 @@ type Destination struct {
 func (c *Config) Settings() settings.Settings {
 	var s settings.Settings
 	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond})
+		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond, Redact: source.Redact})
 	}
 	for _, d := range c.Destinations {
 		d.Disabled = d.Enabled != nil && !*d.Enabled
