@@ -77,7 +77,11 @@ func (f destinationForm) Summary() []setting {
 		add(field.Label, strings.Join(*field.of(&d), ", "))
 	}
 	for _, field := range optionFields {
-		add(field.Label, field.text(field.value(&d)))
+		value := field.value(&d)
+		if field.Name == "signature" && f.Signed() {
+			value = cmp.Or(value, string(webhook.SignatureService))
+		}
+		add(field.Label, field.text(value))
 	}
 	if d.Disabled {
 		add("Enabled", "no: it receives no calls")
@@ -370,9 +374,8 @@ func writeHeaders(headers map[string]string) string {
 	return out.String()
 }
 
-// readHeaders parses headers, one per line.
+// readHeaders parses headers, one per line. Without headers, the map is nil, as in stored settings.
 func readHeaders(text string) (headers map[string]string, problem string) {
-	headers = map[string]string{}
 	for n, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) == "" {
 			continue
@@ -385,6 +388,9 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 			return headers, fmt.Sprintf("have no colon in line %d: use the format Name: value", n+1)
 		case twice:
 			return headers, fmt.Sprintf("contain %s twice: remove one", name)
+		}
+		if headers == nil {
+			headers = map[string]string{}
 		}
 		headers[name] = value
 	}
