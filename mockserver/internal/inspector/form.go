@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -21,23 +19,21 @@ import (
 
 // A destinationForm contains the values of the settings form and their errors.
 type destinationForm struct {
-	New          bool
-	ReadOnly     bool // whether it is defined in the configuration file
-	Name         string
-	AllSources   bool
-	Sources      []choice
-	Webhooks     [webhook.MaxEndpoints]webhookFields
-	SecretDo     string
-	TestType     string
-	Errors       []fieldProblem
-	Lists        [7]string // values for each of listFields, one per line
-	MaxPerSecond string
-	Concurrency  string
-	giveUpAfter  string               // typed value
-	Test         []attemptLine        // responses to a test call
-	Preview      *engine.Preview      // nil unless requested
-	destination  tracking.Destination // typed settings
-	old          tracking.Destination // saved settings
+	New         bool
+	ReadOnly    bool // whether it is defined in the configuration file
+	Name        string
+	AllSources  bool
+	Sources     []choice
+	Webhooks    [webhook.MaxEndpoints]webhookFields
+	SecretDo    string
+	TestType    string
+	Errors      []fieldProblem
+	Lists       [7]string            // values for each of listFields, one per line
+	typed       map[string]string    // typed values of optionFields, by name
+	Test        []attemptLine        // responses to a test call
+	Preview     *engine.Preview      // nil unless requested
+	destination tracking.Destination // typed settings
+	old         tracking.Destination // saved settings
 }
 
 // Signed reports whether a shared secret is saved.
@@ -45,36 +41,6 @@ func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 
 // Rotating reports whether a previous secret also signs requests.
 func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
-
-// Signature returns the signature scheme.
-func (f destinationForm) Signature() webhook.Signature {
-	return cmp.Or(f.destination.Signature, webhook.SignatureService)
-}
-
-// AliasCamel reports whether alias calls use camel-case field names.
-func (f destinationForm) AliasCamel() bool {
-	return f.destination.AliasFields == webhook.AliasCamelCase
-}
-
-// TraceAll and TraceNone report whether the trace context is set to all or to none.
-func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
-func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
-
-// InOrder reports whether the calls of each user are delivered in order.
-func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
-
-// GiveUpAfter returns the typed value of giveUpAfter, or the saved value.
-func (f destinationForm) GiveUpAfter() string {
-	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
-		return f.destination.GiveUpAfter.String()
-	}
-	return f.giveUpAfter
-}
-
-// Overtake reports whether later calls of a user overtake a failing call.
-func (f destinationForm) Overtake() bool {
-	return f.destination.OnFailure == tracking.OnFailureOvertake
-}
 
 // MoreOpen reports whether a field under More options has an error or a value other than the
 // default.
@@ -110,20 +76,13 @@ func (f destinationForm) Summary() []setting {
 	for _, field := range listFields {
 		add(field.Label, strings.Join(*field.of(&d), ", "))
 	}
-	if f.Signed() {
-		add("Signature", cmp.Or(d.Signature, webhook.SignatureService))
-	}
-	add("Alias fields", d.AliasFields)
-	add("Trace context", d.TraceContext)
-	if d.IsOrdered() {
-		add("Delivery order", "in order for each user")
-		add("If a call fails", d.OnFailure)
-		if d.GiveUpAfter > 0 {
-			add("Maximum wait", d.GiveUpAfter)
+	for _, field := range optionFields {
+		value := field.value(&d)
+		if field.Name == "signature" && f.Signed() {
+			value = cmp.Or(value, string(webhook.SignatureService))
 		}
+		add(field.Label, field.text(value))
 	}
-	add("Maximum calls per second", writeNumber(d.MaxPerSecond))
-	add("Maximum concurrent calls", writeNumber(float64(d.Concurrency)))
 	if d.Disabled {
 		add("Enabled", "no: it receives no calls")
 	}
@@ -176,10 +135,11 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
-	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
-		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"}, [2]string{"traceContext", "Trace context"},
-		[2]string{"order", "Delivery order"}, [2]string{"giveUpAfter", "Maximum wait"}, [2]string{"onFailure", "If a call fails"},
-		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
+	fields = append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"previousSecret", "Previous secret"})
+	for _, f := range optionFields {
+		fields = append(fields, [2]string{f.Name, f.Label})
+	}
+	return fields
 }()
 
 // A listField is a form field with the names of a filter or the paths of a redaction, one per line.
@@ -235,32 +195,6 @@ func (f *destinationForm) readLists(v url.Values) {
 	}
 }
 
-// readRates reads the two limits. An empty field means no limit.
-func (f *destinationForm) readRates(v url.Values) {
-	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
-	var err error
-	if f.MaxPerSecond != "" {
-		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
-			f.fail("maxPerSecond", "must be a number such as 50 or 0.5, or empty")
-			f.destination.MaxPerSecond = 0
-		}
-	}
-	if f.Concurrency != "" {
-		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
-			f.fail("concurrency", "must be a whole number such as 8, or empty")
-			f.destination.Concurrency = 0
-		}
-	}
-}
-
-// writeNumber formats a number, and 0 as an empty string.
-func writeNumber(n float64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(n, 'f', -1, 64)
-}
-
 // formIndex returns the position of a field in the form.
 func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
@@ -287,7 +221,6 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
-	f.MaxPerSecond, f.Concurrency = writeNumber(d.MaxPerSecond), writeNumber(float64(d.Concurrency))
 	for i, field := range listFields {
 		f.Lists[i] = strings.Join(*field.of(&d), "\n")
 	}
@@ -329,18 +262,8 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
 	f.readLists(v)
-	f.readRates(v)
-	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
-		f.destination.Signature = signature
-	}
 	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
-	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
-		f.destination.AliasFields = webhook.AliasCamelCase
-	}
-	if as := webhook.TraceContext(v.Get("traceContext")); as != webhook.TraceParent {
-		f.destination.TraceContext = as
-	}
-	f.readOrder(v.Get("order"), strings.TrimSpace(v.Get("giveUpAfter")), v.Get("onFailure"))
+	f.readOptions(v)
 	places := f.readWebhooks(v)
 	f.addProblems(settings.CheckName(f.Name), places)
 	f.addProblems(in.c.CheckDestination(&f.old, &f.destination), places)
@@ -358,21 +281,15 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 }
 
-// readOrder reads the delivery order and its options.
-func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
-	if order != string(tracking.OrderUser) {
-		return
-	}
-	f.destination.Order = tracking.OrderUser
-	if onFailure == string(tracking.OnFailureOvertake) {
-		f.destination.OnFailure = tracking.OnFailureOvertake
-	}
-	if f.giveUpAfter = giveUpAfter; giveUpAfter == "" {
-		return
-	}
-	var err error
-	if f.destination.GiveUpAfter, err = time.ParseDuration(giveUpAfter); err != nil {
-		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: use a duration such as 10m", giveUpAfter))
+// readOptions reads optionFields.
+func (f *destinationForm) readOptions(v url.Values) {
+	f.typed = map[string]string{}
+	for _, field := range optionFields {
+		value := strings.TrimSpace(v.Get(field.Name))
+		f.typed[field.Name] = value
+		if problem := field.set(&f.destination, value); problem != "" {
+			f.fail(field.Name, problem)
+		}
 	}
 }
 
@@ -480,9 +397,8 @@ func writeHeaders(headers map[string]string) string {
 	return out.String()
 }
 
-// readHeaders parses headers, one per line.
+// readHeaders parses headers, one per line. Without headers, the map is nil, as in stored settings.
 func readHeaders(text string) (headers map[string]string, problem string) {
-	headers = map[string]string{}
 	for n, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) == "" {
 			continue
@@ -495,6 +411,9 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 			return headers, fmt.Sprintf("have no colon in line %d: use the format Name: value", n+1)
 		case twice:
 			return headers, fmt.Sprintf("contain %s twice: remove one", name)
+		}
+		if headers == nil {
+			headers = map[string]string{}
 		}
 		headers[name] = value
 	}
