@@ -262,8 +262,8 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// TestDocumentRunPatterns checks that each alternative of a -run pattern in the Makefile and in CI
-// matches a test. A renamed test would no longer run.
+// TestDocumentRunPatterns checks that each alternative of a -run or -skip pattern in the Makefile and
+// in CI, or of a variable plain with such a pattern, matches a test. A renamed test would no longer run.
 func TestDocumentRunPatterns(t *testing.T) {
 	needsRepository(t)
 	var tests []string
@@ -280,7 +280,7 @@ func TestDocumentRunPatterns(t *testing.T) {
 	for _, file := range []string{"Makefile", ".ci/run"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, match := range regexp.MustCompile(`-(?:run|skip) '?([^' ]+)`).FindAllSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile(`(?:-run |-skip |plain=)'?([^'" ]+)`).FindAllSubmatch(text, -1) {
 			for pattern := range strings.SplitSeq(strings.ReplaceAll(string(match[1]), "$$", "$"), "|") {
 				if pattern != "^$" && !slices.ContainsFunc(tests, regexp.MustCompile(pattern).MatchString) {
 					t.Errorf("%s: no test matches %s", file, pattern)
