@@ -14,8 +14,8 @@ import (
 //
 // A path starts with context, properties or traits and names values below it, or is userId,
 // anonymousId, previousId or groupId, which can only be hashed. If a path names an object or an
-// array, Hash and Mask apply to every value in it; null stays null. If several paths name a value,
-// Remove precedes Mask, and Mask precedes Hash.
+// array, Hash and Mask apply to every value in it. Null and an empty string stay. If several paths
+// name a value, Remove precedes Mask, and Mask precedes Hash.
 type Redaction struct {
 	// Remove lists values that are deleted.
 	Remove []string `json:"remove,omitempty"`

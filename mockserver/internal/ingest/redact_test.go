@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -29,7 +30,7 @@ func TestSourceRedactsCallsBeforeTheyAreStored(t *testing.T) {
 	in := newIngest(nil, private, tracking.Source{Name: "open", WriteKey: "open-key"})
 	res := in.post("/v1/batch", `{"context":{"ip":"1.2.3.4","locale":"de"},"batch":[
 		{"type":"track","event":"Paid","userId":"ada","messageId":"1","properties":{"card":"4111111111111234"}},
-		{"type":"identify","userId":"bob","messageId":"2","context":{"ip":"5.6.7.8"},"traits":{"email":"bob@example.com","plan":"Pro"}},
+		{"type":"identify","userId":"bob","anonymousId":"","messageId":"2","context":{"ip":"5.6.7.8"},"traits":{"email":"bob@example.com","plan":"Pro"}},
 		{"type":"identify","userId":"eve","messageId":"3","traits":{"email":"eve@example.com"},"writeKey":"open-key"}]}`)
 	require.Equal(t, http.StatusOK, res.Code, res.Body)
 	stored := in.Stored()
@@ -41,6 +42,9 @@ func TestSourceRedactsCallsBeforeTheyAreStored(t *testing.T) {
 	assert.Equal(t, map[string]any{"locale": "de"}, stored[1].Context())
 	assert.Equal(t, "eve", stored[2].UserID, "a source without redaction")
 	for _, call := range stored[:2] {
+		again, err := fields.ReadCall(call.Source, call.Body)
+		require.NoError(t, err)
+		assert.Equal(t, again, call)
 		for _, secret := range []string{"ada", "bob", "1.2.3.4", "5.6.7.8", "4111"} {
 			assert.NotContains(t, string(call.Body), secret)
 		}

@@ -71,7 +71,7 @@ func (s *sorter) place() {
 	}
 	rules := s.sources.RulesOf(source)
 	if d.bad.Code == "" && rules != nil {
-		call = s.redact(d, rules, call)
+		s.redact(d, rules, &call)
 	}
 	if d.bad.Code == "" && s.plans != nil {
 		s.judge(d, &call)
@@ -94,17 +94,20 @@ func (s *sorter) place() {
 }
 
 // redact redacts a complete call and its draft, so that the plan, too, gets redacted values.
-func (s *sorter) redact(d *draft, rules *redact.Rules, c tracking.Call) tracking.Call {
+func (s *sorter) redact(d *draft, rules *redact.Rules, c *tracking.Call) {
 	all := &s.completer.dst
 	start := len(*all) - len(c.Body)
 	*all = append((*all)[:start], rules.Apply(nil, c.Body)...)
-	redacted, err := fields.ReadCall(c.Source, (*all)[start:len(*all):len(*all)])
-	if err != nil {
-		panic(fmt.Sprintf("a call is invalid after its redaction: %v", err)) // Apply keeps the structure
+	c.Body = (*all)[start:len(*all):len(*all)]
+	for _, id := range []fields.Field{fields.UserID, fields.AnonymousID, fields.PreviousID, fields.GroupID} {
+		if text := fields.TextOf(c, id); *text != "" && rules.Hashes(fields.Names[id]) {
+			*text = rules.Text(*text)
+		}
 	}
-	d.properties = fields.Object(fields.Find(redacted.Body, fields.Properties))
-	d.traits = fields.Object(fields.Find(redacted.Body, fields.Traits))
-	return redacted
+	if s.plans != nil {
+		d.properties = fields.Object(fields.Find(c.Body, fields.Properties))
+		d.traits = fields.Object(fields.Find(c.Body, fields.Traits))
+	}
 }
 
 // judge checks an otherwise valid call against the plan of its source.

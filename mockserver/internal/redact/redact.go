@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"slices"
 	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
@@ -15,7 +16,7 @@ import (
 
 // Rules contains the paths to redact. Apply and Text are safe for concurrent use after the last Add.
 type Rules struct {
-	root   node
+	root   *node
 	hashes sync.Pool // of hash.Hash
 }
 
@@ -23,12 +24,19 @@ type Rules struct {
 type node struct {
 	action Action
 	keys   map[string]*node
-	any    *node // the star
+	any    *node   // the star
+	alone  []*node // only this node
+}
+
+func newNode() *node {
+	n := &node{}
+	n.alone = []*node{n}
+	return n
 }
 
 // New returns Rules without paths. key is the key of the hashes.
 func New(key []byte) *Rules {
-	r := &Rules{}
+	r := &Rules{root: newNode()}
 	r.hashes.New = func() any { return hmac.New(sha256.New, key) }
 	return r
 }
@@ -36,7 +44,7 @@ func New(key []byte) *Rules {
 // Add adds a path, for which [Check] must return nil.
 func (r *Rules) Add(path string, action Action) {
 	segments, _ := parse(path)
-	n := &r.root
+	n := r.root
 	for _, s := range segments {
 		n = n.child(s)
 	}
@@ -46,7 +54,7 @@ func (r *Rules) Add(path string, action Action) {
 func (n *node) child(s segment) *node {
 	if s.any {
 		if n.any == nil {
-			n.any = &node{}
+			n.any = newNode()
 		}
 		return n.any
 	}
@@ -54,7 +62,7 @@ func (n *node) child(s segment) *node {
 		if n.keys == nil {
 			n.keys = map[string]*node{}
 		}
-		n.keys[s.key] = &node{}
+		n.keys[s.key] = newNode()
 	}
 	return n.keys[s.key]
 }
@@ -65,7 +73,7 @@ func (r *Rules) Apply(dst, call []byte) []byte {
 	if r == nil {
 		return append(dst, call...)
 	}
-	return r.value(dst, call, []*node{&r.root})
+	return r.value(dst, call, r.root.alone)
 }
 
 // Hashes reports whether the field with this name, such as userId, is hashed.
@@ -132,13 +140,20 @@ func (r *Rules) array(dst, array []byte, at []*node) []byte {
 // step follows the paths to a key, or to the elements of an array if key is nil.
 func step(at []*node, key []byte) (action Action, below []*node) {
 	for _, n := range at {
+		var named *node
 		if key != nil {
-			if next := n.keys[string(key)]; next != nil {
-				action, below = max(action, next.action), append(below, next)
-			}
+			named = n.keys[string(key)]
 		}
-		if n.any != nil {
-			action, below = max(action, n.any.action), append(below, n.any)
+		for _, next := range [...]*node{named, n.any} {
+			switch {
+			case next == nil:
+				continue
+			case below == nil: // the usual case needs no allocation
+				below = next.alone
+			default:
+				below = append(slices.Clip(below), next)
+			}
+			action = max(action, next.action)
 		}
 	}
 	return action, below
@@ -149,12 +164,12 @@ func (r *Rules) member(dst, value []byte, action Action, below []*node) []byte {
 	if action != Keep && (value[0] == '{' || value[0] == '[') {
 		all := &node{action: action}
 		all.any = all
-		below = append(below, all)
+		below = append(slices.Clip(below), all)
 	}
 	switch {
 	case value[0] == '{' || value[0] == '[':
 		return r.value(dst, value, below)
-	case string(value) == "null":
+	case string(value) == "null", string(value) == `""`:
 		return append(dst, value...)
 	case action == Hash:
 		return append(r.sum(append(dst, '"'), content(value)), '"')

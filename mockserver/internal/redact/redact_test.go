@@ -60,6 +60,7 @@ func TestApply(t *testing.T) {
 		"hash of a string":       {hash: []string{"userId"}, call: `{"userId":"ada"}`, want: `{"userId":"` + sum("ada") + `"}`},
 		"hash of an escaped one": {hash: []string{"userId"}, call: `{"userId":"\u0061da"}`, want: `{"userId":"` + sum("ada") + `"}`},
 		"hash of a number":       {hash: []string{"userId"}, call: `{"userId":17}`, want: `{"userId":"` + sum("17") + `"}`},
+		"an empty string stays":  {hash: []string{"userId"}, mask: []string{"traits.a"}, call: `{"userId":"","traits":{"a":""}}`, want: `{"userId":"","traits":{"a":""}}`},
 		"null stays null":        {hash: []string{"traits.a"}, mask: []string{"traits.b"}, call: `{"traits":{"a":null,"b":null}}`, want: `{"traits":{"a":null,"b":null}}`},
 		"hash of everything in it": {
 			hash: []string{"traits.emails"},
