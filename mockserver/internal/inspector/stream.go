@@ -92,7 +92,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the server's read timeout would close the stream
+	_ = control.SetReadDeadline(time.Time{}) // at the deadline, net/http would cancel the context of the request
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
