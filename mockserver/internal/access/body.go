@@ -43,7 +43,7 @@ func (p *packer) pack(body []byte) []byte {
 func WriteBody(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) >= minCompressed && AcceptsGzip(r) {
+	if len(body) >= minCompressed && acceptsGzip(r) {
 		p := packers.Get().(*packer)
 		defer packers.Put(p)
 		body = p.pack(body)
@@ -54,8 +54,8 @@ func WriteBody(w http.ResponseWriter, r *http.Request, status int, body []byte) 
 	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// AcceptsGzip reports whether the client of a request can read gzip.
-func AcceptsGzip(r *http.Request) bool {
+// acceptsGzip reports whether the client of a request can read gzip.
+func acceptsGzip(r *http.Request) bool {
 	for _, value := range r.Header.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(value, ",") {
 			name, weight, _ := strings.Cut(coding, ";")

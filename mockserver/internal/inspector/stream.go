@@ -27,8 +27,6 @@ const (
 	frameRows = 30
 	// frameChanges limits the changes per frame, newest first.
 	frameChanges = 2000
-	// frameDeadline is the time in which a browser must read a frame.
-	frameDeadline = 20 * time.Second
 	// countPause is the minimum time between two counts of matching items.
 	countPause = 2 * time.Second
 )
@@ -77,7 +75,8 @@ type follower struct {
 	countAfter time.Time
 }
 
-// serveStream sends live updates until the browser disconnects.
+// serveStream sends live updates until the browser disconnects. The server disconnects a browser that
+// does not read; see access.NewHTTPServer.
 func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case in.streams <- struct{}{}:
@@ -92,7 +91,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the server's read timeout would close the stream
+	_ = control.SetReadDeadline(time.Time{}) // at the deadline, net/http would cancel the context of the request
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -118,7 +117,6 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 		var out bytes.Buffer
 		frame := f.next()
 		frame.write(&out)
-		_ = control.SetWriteDeadline(time.Now().Add(frameDeadline))
 		if _, err := w.Write(out.Bytes()); err != nil || control.Flush() != nil {
 			return
 		}

@@ -1,8 +1,6 @@
 package page
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -12,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -44,7 +41,7 @@ type assetFiles struct {
 }
 
 type asset struct {
-	plain, gzip []byte
+	data        []byte
 	contentType string
 }
 
@@ -55,11 +52,7 @@ var assets = sync.OnceValue(func() assetFiles {
 	for _, e := range entries {
 		data, _ := files.ReadFile("assets/" + e.Name())
 		fmt.Fprintf(sum, "%s %d %s", e.Name(), len(data), data)
-		var small bytes.Buffer
-		packer, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // fails only for an invalid level
-		_, _ = packer.Write(data)                                      // writing to a buffer cannot fail
-		_ = packer.Close()
-		all.byName[e.Name()] = asset{data, small.Bytes(), assetTypes[path.Ext(e.Name())]}
+		all.byName[e.Name()] = asset{data, assetTypes[path.Ext(e.Name())]}
 	}
 	all.version = hex.EncodeToString(sum.Sum(nil)[:8])
 	return all
@@ -85,14 +78,7 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("Content-Type", a.contentType)
-	h.Set("Vary", "Accept-Encoding")
-	data := a.plain
-	if access.AcceptsGzip(r) {
-		data = a.gzip
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // the browser may have disconnected
+	access.WriteBody(w, r, http.StatusOK, a.data)
 }
 
 // ServeIcon redirects to the icon. Browsers request /favicon.ico for responses that are not pages.
