@@ -35,6 +35,7 @@ var operations = []operation{
 	{4, (*world).changeExtra},
 	{2, (*world).changePlan},
 	{1, (*world).fillDisk},
+	{1, (*world).stepClock},
 	{2, func(w *world) { w.sleep(time.Duration(w.random.IntN(120)) * time.Second) }},
 }
 
@@ -157,6 +158,13 @@ func (w *world) partition() {
 		}
 		w.mu.Unlock()
 	})
+}
+
+// stepClock changes the clock of the server. It is up to 30 s behind or ahead of the collectors.
+func (w *world) stepClock() {
+	ahead := time.Duration(w.random.IntN(60_000)-30_000) * time.Millisecond
+	w.note("the server's clock is %v ahead", ahead)
+	w.server.SetClock(ahead)
 }
 
 // fillDisk makes the server reject messages for some time.

@@ -57,6 +57,7 @@ func (w *world) endFaults() {
 func (w *world) settle() {
 	w.mu.Lock()
 	w.settling = true
+	w.checkWork(workload{}, start)
 	before, began := w.work, time.Now()
 	w.mu.Unlock()
 	p := w.running()[0]
@@ -96,10 +97,10 @@ func (w *world) settle() {
 func (w *world) await(what string, done func() error) { w.awaitWithin(grace, what, done) }
 
 func (w *world) awaitWithin(grace time.Duration, what string, done func() error) {
-	began := time.Now()
-	w.note("awaiting within %v: %s", time.Until(w.limit(began).Add(grace)), what)
+	last := w.lastSchedule(time.Now())
+	w.note("awaiting within %v: %s", time.Until(last)+grace, what)
 	for err := done(); err != nil; err = done() {
-		if time.Now().After(w.limit(began).Add(grace)) {
+		if last = w.lastSchedule(last); time.Since(last) > grace {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.problem("%s: %v", what, err)
@@ -107,22 +108,22 @@ func (w *world) awaitWithin(grace time.Duration, what string, done func() error)
 		}
 		w.sleep(time.Second)
 	}
-	w.note("%s: %v before the limit", what, time.Until(w.limit(began).Add(grace)))
+	w.note("%s: %v before the limit", what, time.Until(last)+grace)
 }
 
-// limit returns the last scheduled time of a wait that began at a time. A result with a schedule is
-// stored when all calls of its entry have ended, possibly after a pause, so the limit may rise.
-func (w *world) limit(began time.Time) time.Time {
-	limit := later(began, w.server.LastSchedule())
+// lastSchedule returns the last scheduled time, but at least last. A result with a schedule is stored
+// when all calls of its entry have ended, possibly after a pause, so the last time may rise.
+func (w *world) lastSchedule(last time.Time) time.Time {
+	last = later(last, w.server.LastSchedule())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, at := range w.due {
-		limit = later(limit, at)
+		last = later(last, at)
 	}
 	for _, r := range w.receivers {
-		limit = later(limit, r.held.until)
+		last = later(last, r.held.until)
 	}
-	return limit
+	return last
 }
 
 func later(a, b time.Time) time.Time {
