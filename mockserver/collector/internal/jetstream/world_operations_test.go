@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // An operation changes the world. To add an operation, add a line to the table. The operation must
@@ -33,7 +32,10 @@ var operations = []operation{
 	{4, (*world).sync},
 	{2, (*world).damage},
 	{1, (*world).deleteUsers},
-	{3, (*world).changeExtra},
+	{4, (*world).changeExtra},
+	{2, (*world).changePlan},
+	{1, (*world).fillDisk},
+	{1, (*world).stepClock},
 	{2, func(w *world) { w.sleep(time.Duration(w.random.IntN(120)) * time.Second) }},
 }
 
@@ -94,7 +96,7 @@ func (w *world) startOne() {
 
 func (w *world) replay() {
 	destination := w.destination()
-	state := []tracking.State{tracking.StateFailed, tracking.StateFailed, tracking.StateDelivered}[w.random.IntN(3)]
+	state := []tracking.State{tracking.StateFailed, tracking.StateFailed, tracking.StateFiltered, tracking.StateDelivered}[w.random.IntN(4)]
 	w.background(fmt.Sprintf("replay of %v calls of %s", state, destination), func(p *instance) {
 		_, _ = p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}) // faults may prevent it
 	})
@@ -158,32 +160,27 @@ func (w *world) partition() {
 	})
 }
 
-// changeExtra adds, changes or removes a destination at run time.
-func (w *world) changeExtra() {
-	r, n := w.receivers[extra], w.random.IntN(5)
-	denied := types[w.random.IntN(len(types))]
+// stepClock changes the clock of the server. It is up to 30 s behind or ahead of the collectors.
+func (w *world) stepClock() {
+	ahead := time.Duration(w.random.IntN(60_000)-30_000) * time.Millisecond
+	w.note("the server's clock is %v ahead", ahead)
+	w.server.SetClock(ahead)
+}
+
+// fillDisk makes the server reject messages for some time.
+func (w *world) fillDisk() {
+	d := time.Duration(w.random.IntN(10_000)) * time.Millisecond
+	w.note("the disk of the server is full for %v", d)
+	w.server.Refuse(true)
 	w.mu.Lock()
-	r.denied = "" // until the change has succeeded
+	w.fullUntil = later(w.fullUntil, time.Now().Add(d))
 	w.mu.Unlock()
-	change := func(d *tracking.Destination) error {
-		d.Types.Deny = []string{denied}
-		return nil
-	}
-	w.background(fmt.Sprintf("change %d of %s", n, extra), func(p *instance) {
-		d := tracking.Destination{Name: extra, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + extra}}}}
-		ctx, changed := p.t.Context(), false
-		switch n {
-		case 0:
-			_ = p.engine.RemoveDestination(ctx, extra) // it may not exist
-		case 1, 2:
-			_ = p.engine.AddDestination(ctx, d) // it may exist
-		default:
-			changed = p.engine.ChangeDestination(ctx, extra, change) == nil
-		}
+	w.tasks.Go(func() {
+		w.sleep(d)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if r.denied = ""; changed {
-			r.denied, r.deniedAt = denied, time.Now()
+		if !time.Now().Before(w.fullUntil) {
+			w.server.Refuse(false)
 		}
 	})
 }

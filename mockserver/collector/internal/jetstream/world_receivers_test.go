@@ -51,8 +51,8 @@ type receiver struct {
 	held      held
 	pausedAt  time.Time // zero if it may not be paused
 	resumes   int       // number of calls of mayRun
-	denied    string    // type of the calls that must not arrive
-	deniedAt  time.Time
+	rules     rules
+	changes   int // number of calls of changeRules
 }
 
 // visits are the requests with one call.
@@ -199,10 +199,9 @@ func (r *receiver) begin(p *instance, id string, body []byte) {
 	if strings.HasPrefix(id, "ios-") && r.host == "ads" {
 		r.problem("%s sends %s to %s, which is not connected to its source", p.name, id, r.host)
 	}
-	if r.denied != "" && strings.Contains(string(body), `"type":"`+r.denied+`"`) && time.Since(r.deniedAt) > propagation && p.sees() {
-		r.problem("%s sends %s to %s, which excludes the type %s since %v", p.name, id, r.host, r.denied, r.deniedAt.Sub(start))
-	}
-	if r.isOrdered && r.active[user] > 0 {
+	r.checkRules(p, id, body)
+	r.checkPlan(p, id, body)
+	if (r.isOrdered || r.rules.ordered && r.rules.apply(p)) && r.active[user] > 0 {
 		r.problem("%s sends %s to %s while another call of the user is in flight", p.name, id, r.host)
 	}
 	last := r.ended[user]

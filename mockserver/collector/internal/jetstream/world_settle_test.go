@@ -23,7 +23,9 @@ func (w *world) endFaults() {
 	w.note("the faults end")
 	w.mu.Lock()
 	w.calm, w.calmAt = true, time.Now()
+	w.quarantined = ""
 	w.mu.Unlock()
+	w.server.Refuse(false)
 	for _, c := range w.collectors {
 		if c.process == nil {
 			c.start()
@@ -55,6 +57,7 @@ func (w *world) endFaults() {
 func (w *world) settle() {
 	w.mu.Lock()
 	w.settling = true
+	w.checkWork(workload{}, start)
 	before, began := w.work, time.Now()
 	w.mu.Unlock()
 	p := w.running()[0]
@@ -62,10 +65,12 @@ func (w *world) settle() {
 	w.await("the calls of all lists are created", p.synced)
 	w.await("nothing is pending", w.pending)
 	w.awaitWithin(deletionGrace, "all deletion requests are complete", func() error { return w.checkDeletions(p) })
-	w.await("the failed calls are replayed", func() (failed error) {
+	w.await("the failed and quarantined calls are replayed", func() (failed error) {
 		for _, d := range w.settings.Destinations {
-			_, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{})
-			failed = errors.Join(failed, err)
+			for _, state := range []tracking.State{tracking.StateFailed, tracking.StateFiltered} {
+				_, err := p.engine.Replay(w.t.Context(), d.Name, engine.Selection{State: state})
+				failed = errors.Join(failed, err)
+			}
 		}
 		return failed
 	})
@@ -92,20 +97,10 @@ func (w *world) settle() {
 func (w *world) await(what string, done func() error) { w.awaitWithin(grace, what, done) }
 
 func (w *world) awaitWithin(grace time.Duration, what string, done func() error) {
-	scheduled := w.server.LastSchedule()
-	w.mu.Lock()
-	limit := later(time.Now(), scheduled)
-	for _, at := range w.due {
-		limit = later(limit, at)
-	}
-	for _, r := range w.receivers {
-		limit = later(limit, r.held.until)
-	}
-	w.mu.Unlock()
-	limit = limit.Add(grace)
-	w.note("awaiting within %v: %s", time.Until(limit), what)
+	last := w.lastSchedule(time.Now())
+	w.note("awaiting within %v: %s", time.Until(last)+grace, what)
 	for err := done(); err != nil; err = done() {
-		if time.Now().After(limit) {
+		if last = w.lastSchedule(last); time.Since(last) > grace {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.problem("%s: %v", what, err)
@@ -113,7 +108,22 @@ func (w *world) awaitWithin(grace time.Duration, what string, done func() error)
 		}
 		w.sleep(time.Second)
 	}
-	w.note("%s: %v before the limit", what, time.Until(limit))
+	w.note("%s: %v before the limit", what, time.Until(last)+grace)
+}
+
+// lastSchedule returns the last scheduled time, but at least last. A result with a schedule is stored
+// when all calls of its entry have ended, possibly after a pause, so the last time may rise.
+func (w *world) lastSchedule(last time.Time) time.Time {
+	last = later(last, w.server.LastSchedule())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.due {
+		last = later(last, at)
+	}
+	for _, r := range w.receivers {
+		last = later(last, r.held.until)
+	}
+	return last
 }
 
 func later(a, b time.Time) time.Time {
@@ -121,6 +131,32 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// checkLedger checks the ledgers of one process in the background.
+func (w *world) checkLedger() {
+	p := w.collectors[len(w.executed)%len(w.collectors)].process
+	if p == nil {
+		return
+	}
+	w.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		if ledgers, err := p.engine.Ledger(ctx); err == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.checkEquation(p, ledgers)
+		}
+	})
+}
+
+// checkEquation checks ledgers. The lock is held.
+func (w *world) checkEquation(p *instance, ledgers []tracking.Ledger) {
+	for _, l := range ledgers {
+		if !l.Holds() {
+			w.problem("the ledger of %s at %s does not hold: %+v", l.Destination, p.name, l)
+		}
+	}
 }
 
 // pending returns an error if calls are pending. It checks all ledgers.
@@ -136,10 +172,8 @@ func (w *world) pending() error {
 		w.mu.Lock()
 		for _, l := range ledgers {
 			n += l.Pending
-			if !l.Holds() {
-				w.problem("the ledger of %s at %s does not hold: %+v", l.Destination, p.name, l)
-			}
 		}
+		w.checkEquation(p, ledgers)
 		w.mu.Unlock()
 	}
 	if n > 0 {

@@ -59,6 +59,10 @@ type world struct {
 	work      workload
 	kills     int                  // number of killed processes
 	due       map[string]time.Time // next attempts of pending calls, by destination and call
+
+	quarantined   string // type of the calls that the plan quarantines, or empty
+	quarantinedAt time.Time
+	fullUntil     time.Time // when the disk of the server has space again
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -116,7 +120,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.server.Judge(w.judge)
 	for _, d := range []tracking.Destination{{Name: "crm"}, {Name: "ads", Sources: []string{"web"}}} {
-		d.Webhooks = []webhook.Endpoint{{URL: "http://" + d.Name}}
+		d.SharedSecret = "shared-secret"
+		d.Webhooks = []webhook.Endpoint{{URL: "http://" + d.Name + "/?token=url-secret", Headers: map[string]string{"Authorization": "header-secret"}}}
 		if d.Name == "crm" {
 			d.Order = tracking.OrderUser
 		}
@@ -161,6 +166,7 @@ func (w *world) run() {
 	w.apps[1].open()
 	for range 60 {
 		w.operate()
+		w.checkLedger()
 		w.sleep(time.Duration(w.random.IntN(2000)) * time.Millisecond)
 	}
 	w.endFaults()
@@ -220,9 +226,6 @@ func (w *world) chanceLocked(kind string, n uint64) uint64 {
 	return (h.Sum64() >> 8) % n
 }
 
-// extra is the name of a destination that is added and removed at run time.
-const extra = "extra"
-
 // judge decides about a request to NATS.
 func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	w.mu.Lock()
@@ -268,7 +271,8 @@ type instance struct {
 	engine  *engine.Collector
 	dead    bool // guarded by world.mu
 	started time.Time
-	ended   time.Time // guarded by world.mu
+	ended   time.Time   // guarded by world.mu
+	paced   []time.Time // requests to extra under its current rules; guarded by world.mu
 }
 
 // start starts a process. It tries again while the server does not respond.
@@ -283,12 +287,19 @@ func (c *collector) start() {
 			c.process = p
 			return
 		}
-		if !jetstream.Transient(err) {
+		if !jetstream.Transient(err) && !c.hasFullDisk(p.started) {
 			c.t.Fatalf("seed %d: %s does not start: %v", c.seed, c.name, err)
 		}
 		c.note("%s does not start yet: %v", c.name, err)
 		c.sleep(time.Second)
 	}
+}
+
+// hasFullDisk reports whether the disk of the server was full at some time since then.
+func (w *world) hasFullDisk(since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fullUntil.After(since)
 }
 
 func (p *instance) open() (err error) {
@@ -301,7 +312,7 @@ func (p *instance) open() (err error) {
 	}
 	config := engine.Config{
 		Sources: p.settings.Sources, Destinations: p.settings.Destinations, Journal: countedJournal{p.journal, p.world}, Shared: true, Seen: p.journal.Seen, OnStored: p.journal.OnStored,
-		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
+		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Plans: plan{p.world}, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
 		Jitter: func() float64 { return float64(p.chance("jitter", 1000)) / 1000 }, Logger: log, Concurrency: 8,
 	}
 	if config.Store, err = p.journal.Settings(ctx); err == nil {
@@ -387,9 +398,7 @@ type traceHandler struct {
 	attrs []slog.Attr
 }
 
-func (l *traceHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo
-}
+func (l *traceHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *traceHandler) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
@@ -400,9 +409,11 @@ func (l *traceHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(add)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noteLocked("%s: %s", l.name, text)
-	if strings.Contains(text, "-key") {
-		l.problem("the log contains a write key: %s", text)
+	if r.Level >= slog.LevelInfo {
+		l.noteLocked("%s: %s", l.name, text)
+	}
+	if strings.Contains(text, "-key") || strings.Contains(text, "-secret") {
+		l.problem("the log contains a secret: %s", text)
 	}
 	if strings.Contains(text, "could not store the Retry-After pause") {
 		for _, r := range l.receivers {

@@ -101,22 +101,34 @@ func decodeNotice(id string, body []byte) (n audienceNotice, ok bool) {
 	return n, strings.HasPrefix(id, "audience-") && json.Unmarshal(body, &n) == nil
 }
 
-// begin checks that a notice does not contradict a later list. While requests to NATS fail, a
-// collector may not know the later list. The lock is held.
+// begin checks that a notice does not contradict the later lists. While requests to NATS fail, a
+// collector may not know the later lists. The lock is held.
 func (a *audience) begin(r *receiver, id string, body []byte) {
 	n, ok := decodeNotice(id, body)
 	if !ok {
 		return
 	}
-	r.noteLocked("%s has the notice: sync %d, %.12s %v", id, n.Context.Audience.Sync, n.UserID, n.Traits.Big)
-	if n.Context.Audience.Sync > a.begun {
-		a.begun, a.begunAt = n.Context.Audience.Sync, time.Now()
+	sync := n.Context.Audience.Sync
+	r.noteLocked("%s has the notice: sync %d, %.12s %v", id, sync, n.UserID, n.Traits.Big)
+	if sync > a.begun {
+		a.begun, a.begunAt = sync, time.Now()
 	}
-	list, known := a.lists[a.begun]
+	_, known := a.lists[a.begun]
 	isCertain := r.calm && time.Since(r.calmAt) > residue && known && len(a.damaged) == 0 && time.Since(a.begunAt) > time.Second
-	if isCertain && n.Context.Audience.Sync < a.begun && list[n.UserID] != n.Traits.Big {
-		r.problem("%s of sync %d contradicts sync %d", id, n.Context.Audience.Sync, a.begun)
+	if isCertain && sync < a.begun && !a.confirms(n) {
+		r.problem("%s of sync %d contradicts sync %d", id, sync, a.begun)
 	}
+}
+
+// confirms reports whether a notice agrees with the newest list with notices, or with a later list. The
+// lock is held.
+func (a *audience) confirms(n audienceNotice) bool {
+	for number, list := range a.lists {
+		if number >= a.begun && list[n.UserID] == n.Traits.Big {
+			return true
+		}
+	}
+	return false
 }
 
 // accept updates the receiver's picture. The lock is held.

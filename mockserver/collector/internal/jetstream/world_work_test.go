@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -47,24 +48,26 @@ func (r countedReader) Next(ctx context.Context, want journal.Want) (journal.Lea
 	return l, err
 }
 
-// checkWork compares the work since an earlier time with the calls. Without faults, each call has few
-// leases and messages. The other work is periodic. The lock is held.
+// checkWork compares the work since an earlier time with the calls. Each call has few leases and
+// messages. The other work is periodic. The limits are about twice the highest values of 60 seeds. The
+// lock is held.
 func (w *world) checkWork(before workload, since time.Time) {
-	seconds, collectors := int(time.Since(since)/time.Second)+1, len(w.collectors)
+	seconds, collectors := time.Since(since).Seconds(), len(w.collectors)
 	calls := w.work.attempts - before.attempts + w.work.results - before.results
 	for _, c := range []struct {
-		what       string
-		n, perCall int
-		perSecond  int // of each collector
+		what      string
+		n, once   int
+		perCall   float64
+		perSecond float64 // of each collector
 	}{
-		{"leases", w.work.leases - before.leases, 1, 1},
-		{"messages", w.work.published - before.published, 2, 2},
-		{"requests", w.work.requests - before.requests, 4, 15},
+		{"leases", w.work.leases - before.leases, 50, 0.5, 0.3},
+		{"messages", w.work.published - before.published, 100, 1, 1},
+		{"requests", w.work.requests - before.requests, 300, 3, 12},
 	} {
-		limit := 200 + calls*c.perCall + seconds*collectors*c.perSecond
-		w.noteLocked("%d %s for %d attempts and results in %d s by %d collectors, limit %d", c.n, c.what, calls, seconds, collectors, limit)
-		if c.n > limit {
-			w.problem("%d %s for %d attempts and results in %d s by %d collectors", c.n, c.what, calls, seconds, collectors)
+		limit := c.once + int(float64(calls)*c.perCall+seconds*float64(collectors)*c.perSecond)
+		text := fmt.Sprintf("%d %s for %d attempts and results in %.0f s by %d collectors, limit %d", c.n, c.what, calls, seconds, collectors, limit)
+		if w.noteLocked("%s", text); c.n > limit {
+			w.problem("%s", text)
 		}
 	}
 }

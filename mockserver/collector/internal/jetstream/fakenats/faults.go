@@ -103,14 +103,26 @@ func (s *Server) ChangeLeader(stream string) {
 	}
 }
 
-// LastSchedule returns the latest time of the scheduled messages, or the zero time.
+// SetClock sets the difference between the server's clock and the clock of the simulation. It changes
+// the times of messages, schedules and expiries, but no timeouts.
+func (s *Server) SetClock(ahead time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = ahead
+}
+
+// now returns the time of the server's clock. The server's lock is held.
+func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
+
+// LastSchedule returns the latest time of the scheduled messages, or the zero time. If the server's clock
+// is behind, it publishes them later. If it is ahead, the clients wait.
 func (s *Server) LastSchedule() (last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
 		for _, m := range st.messages {
-			if m.due.After(last) {
-				last = m.due
+			if at := m.due.Add(max(0, -s.ahead)); at.After(last) {
+				last = at
 			}
 		}
 	}

@@ -27,7 +27,8 @@ type Server struct {
 	mu      sync.Mutex // guards the fields below
 	judge   func(*Request) (time.Duration, Fate)
 	running bool
-	full    bool // whether messages are rejected
+	full    bool          // whether messages are rejected
+	ahead   time.Duration // of the server's clock; may be negative
 	streams map[string]*stream
 	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections

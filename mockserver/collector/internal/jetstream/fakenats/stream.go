@@ -69,7 +69,7 @@ func (s *Server) streamOf(subject string) *stream {
 
 // publish stores a message, and returns the response.
 func (s *Server) publish(st *stream, r *Request) any {
-	m := &message{subject: r.Subject, head: r.head, data: r.data, at: time.Now()}
+	m := &message{subject: r.Subject, head: r.head, data: r.data, at: s.now()}
 	if len(r.head) > 0 {
 		var err error
 		if m.header, err = nats.DecodeHeadersMsg(r.head); err != nil {
@@ -260,7 +260,7 @@ func (s *Server) Tick() {
 	if !s.running {
 		return
 	}
-	now := time.Now()
+	now, monotonic := s.now(), time.Now()
 	for _, name := range s.names() {
 		st := s.streams[name]
 		st.remove(func(m *message) bool {
@@ -273,7 +273,7 @@ func (s *Server) Tick() {
 			st.carryOut(m, now)
 		}
 		for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
-			st.consumers[name].tick(now)
+			st.consumers[name].tick(monotonic)
 		}
 	}
 }
