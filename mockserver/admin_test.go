@@ -157,7 +157,7 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/sources/none", "", 404, "not_found", `unknown name: there is no source "none"`},
 		{"POST", "/sources", `{"name":"site"}`, 409, "exists", `the name is taken: there is a source "site"`},
 		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: contains an invisible character: use 1 to 100 printable characters"},
-		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond`},
+		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond, redact`},
 		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
 		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
 		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},

@@ -726,7 +726,8 @@ func TestConfiguredDestinationsAreReadOnlyInForms(t *testing.T) {
 
 // After an invalid form the browser shows the form's URL, so a GET of it must work.
 func TestFormURLsServeAPage(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("a & b", "https://a.example")}})
+	srv := mockserver.RunT(t)
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("a & b", "https://a.example")))
 	still := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]string{
 		"/destinations/save": "/destinations", "/destinations/test": "/destinations", "/destinations/remove": "/destinations",

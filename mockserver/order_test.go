@@ -91,5 +91,5 @@ func TestInvalidOrderIsRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "what goes with an order goes with it")
 	res, page := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"crm"}, "new": {"false"}, "url0": {"https://a.example"}, "order": {"user"}, "giveUpAfter": {"soon"}})
 	assert.NotEqual(t, http.StatusSeeOther, res.StatusCode)
-	assert.Contains(t, page, "use a duration such as 10m")
+	assert.Contains(t, page, "Maximum wait must be a duration such as 10m")
 }

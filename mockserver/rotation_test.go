@@ -106,3 +106,44 @@ func TestInvalidRotationIsRefused(t *testing.T) {
 	refused(`{"rotate":true}`, "rotate: needs a new sharedSecret")
 	refused(`{"rotate":true,"sharedSecret":"b"}`, "previousSecret: cannot be used with X-Signature")
 }
+
+// A test call has the saved settings of a configured destination, whose page has no fields. The
+// test call of the admin API is the same.
+func TestTestCallsUseTheSettingsOfConfiguredDestinations(t *testing.T) {
+	const current, previous = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	requests := make(chan *http.Request, 2)
+	bodies := make(chan string, 2)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		for _, secret := range []string{current, previous} {
+			assert.NoError(t, webhook.VerifyStandard(secret, body, r.Header))
+		}
+		requests <- r
+		bodies <- string(body)
+	}))
+	t.Cleanup(receiver.Close)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{Name: "fixed", Settings: webhook.Settings{
+		Webhooks:     []webhook.Endpoint{{URL: receiver.URL, Headers: map[string]string{"X-Tenant": "acme"}}},
+		SharedSecret: current, PreviousSecret: previous, Signature: webhook.SignatureStandard, AliasFields: webhook.AliasCamelCase,
+	}}}})
+	for name, send := range map[string]func(){
+		"page": func() {
+			_, page := submit(t, srv.URL+"/destinations/test", url.Values{"name": {"fixed"}, "new": {"false"}, "testType": {"alias"}, "url0": {receiver.URL}, "headers0": {"X-Tenant: (hidden)"}})
+			assert.Contains(t, page, "Accepted: 200")
+		},
+		"API": func() {
+			status, answer := askAdmin(t, srv, "POST", "/destinations/fixed/test", `{"type":"alias"}`)
+			assert.Equal(t, http.StatusOK, status, answer)
+		},
+	} {
+		send()
+		if !assert.Len(t, requests, 1, "%s: no request", name) {
+			continue
+		}
+		r := <-requests
+		assert.Equal(t, "acme", r.Header.Get("X-Tenant"), name)
+		assert.Empty(t, r.Header.Get(webhook.SignatureHeader), name)
+		assert.Contains(t, <-bodies, `"previousId"`, name)
+	}
+}

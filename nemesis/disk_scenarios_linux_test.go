@@ -80,6 +80,7 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 		r.sleep(0, 500*time.Millisecond)
 		if orderly {
 			r.stop()
+			r.disk.Heal() // fewer than n operations may have failed; a collector does not start on a failing disk
 			require.NoError(r, r.disk.Remount())
 		} else {
 			r.powerCut()

@@ -231,16 +231,16 @@ func replayedNotices(r *rig) {
 		r.settle(0)
 	}
 
-	failed, contradicted := 0, 0
-	for _, n := range got.failed() {
-		failed++
+	failed := got.failed()
+	var contradicted []string // messageIds
+	for _, n := range failed {
 		if n.value != want[n.trait+" "+n.user] {
-			contradicted++
+			contradicted = append(contradicted, n.id)
 		}
 	}
 	all := r.settle(0)
-	assert.Equal(r, failed, all[0].Failed, "each refused notice has failed: %+v", all[0])
-	require.Positive(r, contradicted)
+	assert.Equal(r, len(failed), all[0].Failed, "each refused notice has failed: %+v", all[0])
+	require.NotEmpty(r, contradicted)
 	got.refuse.Store(0)
 	asked := make(chan struct{})
 	go func() {
@@ -253,10 +253,11 @@ func replayedNotices(r *rig) {
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/replay", map[string]any{}, nil))
 	all = r.settle(0)
-	r.result.note("%d refused notices replayed, %d contradicted by a newer list", failed, contradicted)
+	r.result.note("%d refused notices replayed, %d contradicted by a newer list", len(failed), len(contradicted))
 	assert.Zero(r, all[0].Failed, "all were replayed: %+v", all[0])
-	assert.Equal(r, contradicted, all[0].Filtered, "only contradicted notices are filtered: %+v", all[0])
-	assert.Len(r, r.superseded(), contradicted)
+	assert.Equal(r, len(contradicted), all[0].Filtered, "only contradicted notices are filtered: %+v", all[0])
+	// After a kill, the history may lack the last tenth of a second. The ledger is complete.
+	assert.Subset(r, contradicted, r.superseded(), "only contradicted notices are listed as superseded")
 
 	last := got.last()
 	maps.DeleteFunc(want, func(key, value string) bool {
@@ -264,11 +265,11 @@ func replayedNotices(r *rig) {
 		return received == value || !ok && (value == "false" || value == "null") // the user was never in a list
 	})
 	assert.Empty(r, first(slices.Sorted(maps.Keys(want)), 3), "the receiver has the values of the last lists: %d are wrong", len(want))
-	r.own = got.count() + contradicted
+	r.own = got.count() + len(contradicted)
 	r.finish()
 }
 
-// superseded returns the calls that were filtered because a newer list exists.
+// superseded returns the calls that are listed as filtered because a newer list exists.
 func (r *rig) superseded() (ids []string) {
 	r.Helper()
 	var answer struct {

@@ -17,6 +17,9 @@ type Source struct {
 	// CallsPerSecond limits the average rate of the source. Requests above it get 429
 	// responses. Defaults to Limits.CallsPerSecond.
 	CallsPerSecond int `json:"callsPerSecond,omitempty"`
+	// Redact changes calls before anything is stored or checked against a tracking plan. Lists of
+	// users and deletion requests contain the IDs before redaction.
+	Redact Redaction `json:"redact,omitzero"`
 }
 
 // A Destination forwards the calls of its sources to up to five webhooks.
@@ -40,14 +43,16 @@ type Destination struct {
 	// collector's setting, or 64.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
-	Disabled bool `json:"disabled,omitempty"`
+	Disabled bool `json:"disabled,omitempty" yaml:"-"`
 	// Paused reports that no attempts are made. The calls of the destination stay pending.
-	Paused bool `json:"paused,omitempty"`
+	Paused bool `json:"paused,omitempty" yaml:"-"`
+	// Redact changes calls before they are sent.
+	Redact Redaction `json:"redact,omitzero"`
 	// Ordering sets the delivery order.
 	Ordering
 	// GoneSince is the time when all webhooks had responded with 410 (Gone). After it, calls fail
 	// without a request. The collector sets it.
-	GoneSince time.Time `json:"goneSince,omitzero"`
+	GoneSince time.Time `json:"goneSince,omitzero" yaml:"-"`
 	// Settings contains the webhooks, their headers and the shared secret.
 	webhook.Settings
 }
@@ -84,7 +89,7 @@ func (d Destination) Validate() error {
 	if n := d.Concurrency; n < 0 || n > maxConcurrency {
 		problems = append(problems, &webhook.FieldError{Field: "concurrency", Problem: fmt.Sprintf("is %d", n), Hint: "use a whole number from 1 to 1,000, or omit it"})
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, d.Redact.Problems()...)...)
 }
 
 // Limits of MaxPerSecond and Concurrency.

@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,22 +27,24 @@ import (
 
 // A sourceView is a source as the API returns it.
 type sourceView struct {
-	Name           string `json:"name"`
-	WriteKey       string `json:"writeKey"` // redacted, except in the response to the request that creates the source
-	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
-	ReadOnly       bool   `json:"readOnly"` // defined in the configuration file
+	Name           string             `json:"name"`
+	WriteKey       string             `json:"writeKey"` // redacted, except in the response to the request that creates the source
+	CallsPerSecond int                `json:"callsPerSecond,omitempty"`
+	Redact         tracking.Redaction `json:"redact"`
+	ReadOnly       bool               `json:"readOnly"` // defined in the configuration file
 }
 
 // A sourceInput contains changes to a source. Fields that are nil do not change.
 type sourceInput struct {
-	Name           *string `json:"name"`
-	WriteKey       *string `json:"writeKey"`
-	CallsPerSecond *int    `json:"callsPerSecond"`
+	Name           *string             `json:"name"`
+	WriteKey       *string             `json:"writeKey"`
+	CallsPerSecond *int                `json:"callsPerSecond"`
+	Redact         *tracking.Redaction `json:"redact"`
 }
 
 func (a *admin) viewSource(s tracking.Source) sourceView {
 	return sourceView{
-		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
+		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond, Redact: s.Redact,
 		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
 	}
 }
@@ -116,6 +122,7 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 		s.WriteKey = *in.WriteKey
 	}
 	set(&s.CallsPerSecond, in.CallsPerSecond)
+	set(&s.Redact, in.Redact)
 	switch {
 	case s.WriteKey == "":
 		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "set a write key, or omit it to generate one"}
@@ -131,48 +138,52 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 
 // A destinationView is a destination as the API returns it.
 type destinationView struct {
-	Name         string                   `json:"name"`
-	Type         string                   `json:"type"`
-	Sources      []string                 `json:"sources"` // empty for all sources
-	Enabled      bool                     `json:"enabled"`
-	Signed       bool                     `json:"signed"`   // whether there is a shared secret
-	Rotating     bool                     `json:"rotating"` // whether there is a previous secret
-	Signature    webhook.Signature        `json:"signature"`
-	AliasFields  webhook.AliasFields      `json:"aliasFields"`
-	TraceContext webhook.TraceContext     `json:"traceContext"`
-	Order        tracking.Order           `json:"order"`
-	GiveUpAfter  string                   `json:"giveUpAfter,omitempty"`
-	OnFailure    tracking.OnFailure       `json:"onFailure,omitempty"`
-	Types        tracking.Filter          `json:"types"`
-	Events       tracking.Filter          `json:"events"`
-	MaxPerSecond float64                  `json:"maxPerSecond,omitempty"`
-	Concurrency  int                      `json:"concurrency,omitempty"`
-	Webhooks     []webhook.Endpoint       `json:"webhooks"`
-	ReadOnly     bool                     `json:"readOnly"` // defined in the configuration file
-	Status       engine.DestinationStatus `json:"status"`
-	Ledger       *tracking.Ledger         `json:"ledger,omitempty"`
+	tracking.Destination // the settings without secrets; the following fields replace some of them
+
+	Type        string                   `json:"type"`
+	Sources     []string                 `json:"sources"` // empty for all sources
+	Enabled     bool                     `json:"enabled"`
+	Signed      bool                     `json:"signed"`   // whether there is a shared secret
+	Rotating    bool                     `json:"rotating"` // whether there is a previous secret
+	GiveUpAfter string                   `json:"giveUpAfter,omitempty"`
+	Types       tracking.Filter          `json:"types"`
+	Events      tracking.Filter          `json:"events"`
+	Redact      tracking.Redaction       `json:"redact"`
+	ReadOnly    bool                     `json:"readOnly"` // defined in the configuration file
+	Status      engine.DestinationStatus `json:"status"`
+	Ledger      *tracking.Ledger         `json:"ledger,omitempty"`
 }
 
-// A destinationInput contains changes to a destination. Fields that are nil do not change.
+// A destinationInput contains changes to a destination.
 type destinationInput struct {
-	Name           *string               `json:"name"`
-	Type           *string               `json:"type"`
-	Sources        *[]string             `json:"sources"`
-	Enabled        *bool                 `json:"enabled"`
-	SharedSecret   *string               `json:"sharedSecret"`
-	PreviousSecret *string               `json:"previousSecret"`
-	Rotate         bool                  `json:"rotate"` // the current secret becomes the previous secret
-	Signature      *webhook.Signature    `json:"signature"`
-	AliasFields    *webhook.AliasFields  `json:"aliasFields"`
-	TraceContext   *webhook.TraceContext `json:"traceContext"`
-	Order          *tracking.Order       `json:"order"`
-	GiveUpAfter    *string               `json:"giveUpAfter"`
-	OnFailure      *tracking.OnFailure   `json:"onFailure"`
-	Types          *tracking.Filter      `json:"types"`
-	Events         *tracking.Filter      `json:"events"`
-	MaxPerSecond   *float64              `json:"maxPerSecond"`
-	Concurrency    *int                  `json:"concurrency"`
-	Webhooks       *[]webhook.Endpoint   `json:"webhooks"`
+	tracking.Destination // the new values of the settings in changed
+
+	Type        *string `json:"type"`
+	Enabled     *bool   `json:"enabled"`
+	Rotate      bool    `json:"rotate"` // the current secret becomes the previous secret
+	GiveUpAfter string  `json:"giveUpAfter"`
+
+	changed map[string]bool // names of the settings in the request that are not null
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Settings that are missing or null do not change.
+func (in *destinationInput) UnmarshalJSON(data []byte) error {
+	type plain destinationInput // without this method
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	var values map[string]json.RawMessage
+	if err := errors.Join(decoder.Decode((*plain)(in)), json.Unmarshal(data, &values)); err != nil {
+		return err
+	}
+	in.changed = map[string]bool{}
+	members := jsonMembers(reflect.TypeFor[destinationInput]())
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(members, name) { // the collector sets it
+			return fmt.Errorf("json: unknown field %q", name)
+		}
+		in.changed[name] = string(values[name]) != "null"
+	}
+	return nil
 }
 
 func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationView, error) {
@@ -180,15 +191,19 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	views := []destinationView{}
 	for _, d := range overviews {
 		view := destinationView{
-			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
-			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), TraceContext: cmp.Or(d.TraceContext, webhook.TraceParent), Webhooks: engine.HideHeaders(d.Webhooks),
-			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure,
-			Types: d.Types, Events: d.Events, MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
+			Destination: d.Destination, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
+			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Types: d.Types, Events: d.Events, Redact: d.Redact,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
 		if d.GiveUpAfter > 0 {
 			view.GiveUpAfter = d.GiveUpAfter.String()
 		}
+		shown := &view.Destination
+		shown.Webhooks = engine.HideHeaders(d.Webhooks)
+		shown.Signature, shown.AliasFields, shown.TraceContext = cmp.Or(d.Signature, webhook.SignatureService), cmp.Or(d.AliasFields, webhook.AliasSpaced), cmp.Or(d.TraceContext, webhook.TraceParent)
+		shown.Order = cmp.Or(d.Order, tracking.OrderNone)
+		shown.SharedSecret, shown.PreviousSecret = "", ""
+		shown.Disabled, shown.Paused, shown.GoneSince = false, false, time.Time{} // see enabled and status
 		views = append(views, view)
 	}
 	return views, err
@@ -255,7 +270,7 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := r.PathValue("destination")
-	if in.Name != nil && *in.Name != name {
+	if in.changed["name"] && in.Name != name {
 		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; create another destination")
 	}
 	err := a.c.ChangeDestination(r.Context(), name, func(d *tracking.Destination) error {
@@ -278,76 +293,65 @@ func set[T any](field, value *T) {
 	}
 }
 
+// apply changes the settings of d.
 func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Type != nil && *in.Type != "webhooks" {
 		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
 	}
-	set(&d.Name, in.Name)
-	set(&d.Sources, in.Sources)
+	if in.GiveUpAfter != "" {
+		var err error
+		if in.Destination.GiveUpAfter, err = time.ParseDuration(in.GiveUpAfter); err != nil {
+			return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", in.GiveUpAfter), Hint: "use a duration such as 10m"}
+		}
+	}
+	if err := in.rotate(d); err != nil {
+		return err
+	}
+	old := d.Webhooks
+	from := maps.Collect(settings.Fields(reflect.ValueOf(&in.Destination).Elem()))
+	for name, value := range settings.Fields(reflect.ValueOf(d).Elem()) {
+		if in.changed[name] {
+			value.Set(from[name])
+		}
+	}
 	if in.Enabled != nil {
 		d.Disabled = !*in.Enabled
 	}
-	if err := in.applySecrets(d); err != nil {
-		return err
-	}
-	set(&d.Signature, in.Signature)
-	set(&d.AliasFields, in.AliasFields)
-	set(&d.TraceContext, in.TraceContext)
-	if err := in.applyOrder(d); err != nil {
-		return err
-	}
-	set(&d.Types, in.Types)
-	set(&d.Events, in.Events)
-	set(&d.MaxPerSecond, in.MaxPerSecond)
-	set(&d.Concurrency, in.Concurrency)
-	if in.Webhooks != nil {
-		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
+	in.clearRelated(d)
+	if in.changed["webhooks"] {
+		d.Webhooks = engine.RestoreHeaders(d.Webhooks, old)
 		return engine.StillHidden(d.Webhooks)
 	}
 	return nil
 }
 
-// applyOrder changes the delivery order. If delivery is not ordered, it clears the related
-// options.
-func (in *destinationInput) applyOrder(d *tracking.Destination) error {
-	if in.Order != nil {
-		if d.Order = *in.Order; !d.IsOrdered() {
-			d.GiveUpAfter, d.OnFailure = 0, ""
-		}
-	}
-	set(&d.OnFailure, in.OnFailure)
-	if in.GiveUpAfter == nil {
+// rotate makes the shared secret the previous secret if the request asks for it.
+func (in *destinationInput) rotate(d *tracking.Destination) error {
+	switch {
+	case !in.Rotate:
 		return nil
+	case d.SharedSecret == "":
+		return &webhook.FieldError{Field: "rotate", Problem: "needs an existing shared secret", Hint: "omit rotate"}
+	case in.SharedSecret == "" || in.SharedSecret == d.SharedSecret || in.changed["previousSecret"]:
+		return &webhook.FieldError{Field: "rotate", Problem: "needs a new sharedSecret and no previousSecret", Hint: "send the new secret as sharedSecret"}
 	}
-	var err error
-	if d.GiveUpAfter = 0; *in.GiveUpAfter != "" {
-		d.GiveUpAfter, err = time.ParseDuration(*in.GiveUpAfter)
-	}
-	if err != nil {
-		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "use a duration such as 10m"}
-	}
+	d.PreviousSecret = d.SharedSecret
 	return nil
 }
 
-// applySecrets changes the secrets. If there is no shared secret, it also deletes the previous
-// secret.
-func (in *destinationInput) applySecrets(d *tracking.Destination) error {
-	if in.Rotate {
-		switch {
-		case d.SharedSecret == "":
-			return &webhook.FieldError{Field: "rotate", Problem: "needs an existing shared secret", Hint: "omit rotate"}
-		case in.SharedSecret == nil || *in.SharedSecret == "" || *in.SharedSecret == d.SharedSecret || in.PreviousSecret != nil:
-			return &webhook.FieldError{Field: "rotate", Problem: "needs a new sharedSecret and no previousSecret", Hint: "send the new secret as sharedSecret"}
+// clearRelated clears settings that require a setting that the request removes.
+func (in *destinationInput) clearRelated(d *tracking.Destination) {
+	if in.changed["order"] && !d.IsOrdered() {
+		if !in.changed["giveUpAfter"] {
+			d.GiveUpAfter = 0
 		}
-		d.PreviousSecret = d.SharedSecret
-	}
-	if in.SharedSecret != nil {
-		if d.SharedSecret = *in.SharedSecret; d.SharedSecret == "" {
-			d.PreviousSecret = ""
+		if !in.changed["onFailure"] {
+			d.OnFailure = ""
 		}
 	}
-	set(&d.PreviousSecret, in.PreviousSecret)
-	return nil
+	if in.changed["sharedSecret"] && d.SharedSecret == "" && !in.changed["previousSecret"] {
+		d.PreviousSecret = ""
+	}
 }
 
 func (a *admin) testDestination(r *http.Request) (any, error) {

@@ -31,14 +31,11 @@ func Curl(to Collector, c *tracking.Call) string {
 // configured headers from environment variables if hidden returns true for them. The error explains
 // why the destination does not receive the call.
 func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
-	body, err := webhook.Payload(c.Body, settings.AliasFields)
+	r, err := sender.NewCallRequest(settings, sender.Content{ID: c.ID, Body: c.Body, Number: 1, At: now})
 	if err != nil {
 		return "", err
 	}
-	r := sender.Request{Endpoint: endpoint, Body: body, MessageID: c.ID, Number: 1}
-	if err := r.SignAt(settings, now); err != nil {
-		return "", err
-	}
+	r.Endpoint = endpoint
 	header, err := r.Header()
 	if err != nil {
 		return "", err
@@ -66,7 +63,7 @@ func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracki
 		}
 		fmt.Fprintf(&out, "  -H %s \\\n", word)
 	}
-	fmt.Fprintf(&out, "  --data-raw %s", Shell(string(body)))
+	fmt.Fprintf(&out, "  --data-raw %s", Shell(string(r.Body)))
 	return out.String(), nil
 }
 

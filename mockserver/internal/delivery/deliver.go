@@ -17,7 +17,7 @@ import (
 type job struct {
 	*Worker
 	requests    *requests
-	destination *tracking.Destination
+	destination *target
 	call        *tracking.Call
 	trace       *tracecontext.Context // trace context of the request that contained the call, or nil
 	attempt     int                   // number of the next attempt
@@ -60,7 +60,7 @@ func expired(why string) delivery {
 // false.
 func (j *job) prepare() (send bool) {
 	j.destination = j.settings.Load()
-	if deliver, reason := routing.Route(j.destination, j.call); !deliver {
+	if deliver, reason := routing.Route(j.destination.Destination, j.call); !deliver {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
 		return false
 	}
@@ -72,7 +72,7 @@ func (j *job) prepare() (send bool) {
 		j.delivery = failed("the destination is stopped: its webhooks responded with 410 (Gone)")
 		return false
 	}
-	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
+	if j.webhooks = j.note.refused.others(j.destination.Destination); len(j.webhooks) == 0 {
 		j.delivery = failed("every webhook has refused the call permanently")
 		return false
 	}
@@ -96,22 +96,17 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	// The settings may have changed while the call waited.
-	if j.destination != j.settings.Load() && !j.prepare() {
-		return outcomeUnknown, ""
-	}
 	if reason := j.superseded(); reason != "" {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
 		return outcomeUnknown, ""
 	}
-	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
-	if err != nil {
-		j.delivery = failed(err.Error())
+	// The settings and the gate may have changed while the call waited. The request follows without
+	// another wait.
+	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
-	request.Continue(j.trace, j.destination.TraceContext)
-	if err := request.Sign(&j.destination.Settings); err != nil {
+	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
+	if err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
 	}
@@ -122,6 +117,14 @@ func (j *job) run() (o outcome, cause string) {
 		j.sendAll(request, &v)
 	}
 	return v.conclude(), j.cause
+}
+
+// body returns the body of a call with the redaction of the destination.
+func (t *target) body(c *tracking.Call) []byte {
+	if t.redaction == nil {
+		return c.Body
+	}
+	return t.redaction.Apply(nil, c.Body)
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the
@@ -195,15 +198,15 @@ func (v *verdict) conclude() outcome {
 			return outcomeUnknown // nothing was sent, so the receiver is not the cause
 		}
 		if v.gone == len(j.destination.Webhooks) {
-			j.OnGone(j.destination)
+			j.OnGone(j.destination.Destination)
 		}
 		return outcomeAnswered // a receiver that refuses a call is working
 	}
-	if v.hold > 0 && sameWebhooks(j.destination, j.settings.Load()) {
+	if v.hold > 0 && sameWebhooks(j.destination.Destination, j.Destination()) {
 		now := time.Now()
 		j.gate.hold(now.Add(v.hold))
 		if j.OnHold != nil {
-			j.OnHold(j.destination, now.Add(v.hold))
+			j.OnHold(j.destination.Destination, now.Add(v.hold))
 		}
 		j.status.pauseRequested(now, v.hold, j.cause)
 	}
@@ -211,7 +214,7 @@ func (v *verdict) conclude() outcome {
 	if v.retryAfter > 0 {
 		notBefore = time.Now().Add(v.retryAfter)
 	}
-	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
+	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination.Destination, v.refusing)}
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}

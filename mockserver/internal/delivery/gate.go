@@ -113,6 +113,13 @@ func (g *gate) expired(l *gateEntry, now time.Time) bool {
 	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
 }
 
+// isOpen reports whether an admitted call may still begin: the destination may have been paused since.
+func (g *gate) isOpen(t *ticket) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return t.line.ctx.Err() == nil && !g.limiter.heldUntil.After(time.Now())
+}
+
 // isShut reports whether the destination is unreachable and no probe is in flight or scheduled
 // for now. The lock is held.
 func (g *gate) isShut(now time.Time) bool {

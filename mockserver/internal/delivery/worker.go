@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -39,6 +40,8 @@ type WorkerConfig struct {
 	Observer event.Observer
 	// Log receives messages for operators.
 	Log *slog.Logger
+	// RedactKey is the key of the hashes in redacted calls.
+	RedactKey []byte
 	// Quarantine returns the reason why a call must not be delivered to any destination, or
 	// "". The reason starts with "plan: ". Quarantine may be nil.
 	Quarantine func(c *tracking.Call) (reason string)
@@ -88,7 +91,7 @@ const (
 type Worker struct {
 	WorkerConfig
 	name     string
-	settings atomic.Pointer[tracking.Destination]
+	settings atomic.Pointer[target]
 	gate     *gate
 	status   statusLog
 	requests requests                   // canceled when the worker is stopped
@@ -105,6 +108,12 @@ type Worker struct {
 	reader    journal.Reader     // nil after the journal has closed it, until reopened
 	attached  time.Time          // when the destination was attached
 	wake      context.CancelFunc // makes next check again
+}
+
+// A target contains the settings of a destination, and its compiled redaction.
+type target struct {
+	*tracking.Destination
+	redaction *redact.Rules
 }
 
 // An ordering is the state of ordered delivery.
@@ -156,15 +165,15 @@ func (w *Worker) recovered() {
 }
 
 // Destination returns the settings of the destination. They must not be modified.
-func (w *Worker) Destination() *tracking.Destination { return w.settings.Load() }
+func (w *Worker) Destination() *tracking.Destination { return w.settings.Load().Destination }
 
 // Update replaces the settings, and the reader unless it is nil. The settings apply to calls
 // that have not begun.
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := w.settings.Swap(&d)
-	w.gate.configure(cmp.Or(d.Concurrency, w.Concurrency), d.MaxPerSecond, old != nil && !sameWebhooks(old, &d))
+	old := w.settings.Swap(&target{&d, d.Redact.Rules(w.RedactKey)})
+	w.gate.configure(cmp.Or(d.Concurrency, w.Concurrency), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
 	if reader != nil {
 		w.reader, w.attached = reader, reader.Since()
 	}

@@ -169,6 +169,9 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 			errs = append(errs, p)
 		}
 	}
+	if p := settings.HashProblem(d.Redact); p != nil && len(c.config.RedactKey) == 0 {
+		errs = append(errs, p)
+	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
@@ -176,6 +179,11 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Redact returns the body of a call with the redaction of a destination.
+func (c *Collector) Redact(d *tracking.Destination, body []byte) []byte {
+	return d.Redact.Rules(c.config.RedactKey).Apply(nil, body)
 }
 
 // A PendingCallsError reports that a destination was not removed because it has pending calls.

@@ -149,6 +149,9 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
+	if problems := all.HashProblems(); len(problems) > 0 && len(c.config.RedactKey) == 0 {
+		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
+	}
 	if c.life.Err() != nil {
 		return state.ErrClosed
 	}
@@ -167,7 +170,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 		}
 	}
 	c.settings.stored = stored
-	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey)})
+	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey, c.config.RedactKey)})
 	return nil
 }
 
@@ -188,6 +191,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	}
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
+		RedactKey:  c.config.RedactKey,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
 		OnGone:     c.onGone,

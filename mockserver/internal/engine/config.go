@@ -42,6 +42,9 @@ type Config struct {
 	// as a JSON array. GET returns the calls. POST, or GET with the parameter drain, also drains
 	// them. Defaults to false.
 	Messages bool
+	// RedactKey is the key of the hashes in redacted calls. It is required if a source or a
+	// destination hashes values.
+	RedactKey []byte
 	// Limits bounds requests. Defaults to the limits of the service.
 	Limits tracking.Limits
 	// DedupWindow is how long duplicates are detected by their messageId. Defaults to 24 hours.

@@ -51,6 +51,7 @@ func New(config Config) (*Collector, error) {
 	others := slices.Concat(config.Observers, event.Observers{config.History})
 	c.users = users.New(users.Config{
 		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: others, Logger: config.Logger, Settings: c.Settings,
+		StoredID:    func(source string) func(string) string { return c.settings.now.Load().sources.StoredID(source) },
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
@@ -121,11 +122,7 @@ func (c *Collector) open(defined settings.Settings) error {
 	}
 	var following sync.WaitGroup
 	c.settings.unfollow = func() { cancel(); following.Wait() }
-	stored, err := c.loadStored(ctx)
-	if err == nil {
-		err = c.apply(ctx, defined, stored)
-	}
-	if err != nil {
+	if err := c.applyStored(ctx, defined); err != nil {
 		cancel()
 		for _, w := range c.workers.all() {
 			w.Stop()
@@ -135,4 +132,19 @@ func (c *Collector) open(defined settings.Settings) error {
 	following.Go(func() { c.follow(ctx, changes, c.catchUp) })
 	following.Go(func() { c.follow(ctx, holds, c.loadHolds) })
 	return nil
+}
+
+// applyStored applies the initial settings. Changes that the started destinations cause wait until it
+// returns. If it fails, they are refused.
+func (c *Collector) applyStored(ctx context.Context, defined settings.Settings) error {
+	c.settings.changing.Lock()
+	defer c.settings.changing.Unlock()
+	stored, err := c.loadStored(ctx)
+	if err == nil {
+		err = c.apply(ctx, defined, stored)
+	}
+	if err != nil {
+		c.end()
+	}
+	return err
 }

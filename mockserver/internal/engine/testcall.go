@@ -11,20 +11,15 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // SendTest sends a test call to all webhooks of a destination at the same time, without retries,
 // and returns the attempts. The call is not stored.
 func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ string) ([]tracking.Attempt, error) {
 	id := "test-" + strings.ToLower(rand.Text())
-	body, err := webhook.Payload(testCall(typ, id), d.AliasFields)
+	request, err := sender.NewCallRequest(&d.Settings, sender.Content{ID: id, Body: testCall(typ, id), Number: 1, At: time.Now()})
 	if err != nil {
-		return nil, fmt.Errorf("could not create the payload of the test call: %w", err)
-	}
-	request := sender.Request{Body: body, MessageID: id, Number: 1}
-	if err := request.Sign(&d.Settings); err != nil {
-		return nil, fmt.Errorf("could not sign the test call: %w", err)
+		return nil, fmt.Errorf("could not create the test call: %w", err)
 	}
 	attempts := make([]tracking.Attempt, len(d.Webhooks))
 	var requests sync.WaitGroup

@@ -65,7 +65,7 @@ func (in *testIngest) Stored() []tracking.Call {
 // every write key. change modifies the configuration; it may be nil.
 func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIngest {
 	in := &testIngest{repeats: map[string]int{}}
-	table := ingest.NewSourceTable(sources, len(sources) == 0)
+	table := ingest.NewSourceTable(sources, len(sources) == 0, []byte("key"))
 	config := ingest.Config{
 		Journal:  journalFunc(func(context.Context, event.Batch) error { return nil }),
 		Observer: in, Dedup: ingest.NewDedup(24*time.Hour, 1_000_000),

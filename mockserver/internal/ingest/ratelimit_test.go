@@ -46,7 +46,7 @@ func TestUnlimitedCallsDoNotCountLater(t *testing.T) {
 		limit := 0
 		in := newIngest(func(c *ingest.Config) {
 			c.Sources = func() *ingest.SourceTable {
-				return ingest.NewSourceTable([]tracking.Source{{Name: "s", WriteKey: "key", CallsPerSecond: limit}}, false)
+				return ingest.NewSourceTable([]tracking.Source{{Name: "s", WriteKey: "key", CallsPerSecond: limit}}, false, nil)
 			}
 		})
 		for i, n := range []int{10, 0, 10} {

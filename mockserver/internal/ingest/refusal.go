@@ -77,9 +77,17 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	return s
 }
 
+// notShown replaces the body of a refused request.
+const notShown = "(not shown, because a source redacts values)"
+
 // redactedBody returns the beginning of a refused body for logs and pages. It replaces write keys
-// with asterisks: the keys of sources and of the request, and values of fields named writeKey.
+// with asterisks: the keys of sources and of the request, and values of fields named writeKey. The
+// body may be invalid, so the values that a source redacts cannot be found in it: if any source
+// redacts values, redactedBody returns notShown.
 func (h *Handler) redactedBody(body []byte, keys WriteKeys) []byte {
+	if len(body) > 0 && h.config.Sources().redacts() {
+		return []byte(notShown)
+	}
 	kept := bytes.Clone(body[:min(len(body), maxRefusedBody)])
 	hideMembers(kept)
 	hide(kept, keys.Basic)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -68,6 +69,10 @@ func (s *sorter) place() {
 	if d.bad.Code == "" {
 		call, _ = s.completer.complete(d, source)
 	}
+	rules := s.sources.RulesOf(source)
+	if d.bad.Code == "" && rules != nil {
+		call = s.redact(d, rules, call)
+	}
 	if d.bad.Code == "" && s.plans != nil {
 		s.judge(d, &call)
 	}
@@ -86,6 +91,20 @@ func (s *sorter) place() {
 		calls = make([]tracking.Call, 0, len(s.post.calls)-d.index)
 	}
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
+}
+
+// redact redacts a complete call and its draft, so that the plan, too, gets redacted values.
+func (s *sorter) redact(d *draft, rules *redact.Rules, c tracking.Call) tracking.Call {
+	all := &s.completer.dst
+	start := len(*all) - len(c.Body)
+	*all = append((*all)[:start], rules.Apply(nil, c.Body)...)
+	redacted, err := fields.ReadCall(c.Source, (*all)[start:len(*all):len(*all)])
+	if err != nil {
+		panic(fmt.Sprintf("a call is invalid after its redaction: %v", err)) // Apply keeps the structure
+	}
+	d.properties = fields.Object(fields.Find(redacted.Body, fields.Properties))
+	d.traits = fields.Object(fields.Find(redacted.Body, fields.Traits))
+	return redacted
 }
 
 // judge checks an otherwise valid call against the plan of its source.
@@ -139,7 +158,7 @@ func (s *sorter) sourceOf(d *draft) string {
 const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
-	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d)
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d, s.sources.RulesOf(source))
 	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
 	d.bad.Type = text.Cut(maxType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
@@ -148,8 +167,9 @@ func (s *sorter) reject(d *draft, source string) {
 // maxRejectedBody is the maximum length of a Rejection's body in bytes.
 const maxRejectedBody = 32 << 10
 
-// redacted returns the body of a rejected call, with its write key redacted.
-func (p *post) redacted(d *draft) []byte {
+// redacted returns the body of a rejected call, with its write key and the values of the rules
+// redacted.
+func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
@@ -162,5 +182,8 @@ func (p *post) redacted(d *draft) []byte {
 		}
 	}
 	kept = append(kept, p.body[from:end]...)
+	if kept[0] == '{' {
+		kept = rules.Apply(nil, kept)
+	}
 	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }

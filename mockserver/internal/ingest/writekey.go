@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -68,14 +69,16 @@ func unknownKey(key string) *requestError {
 type SourceTable struct {
 	sources     []tracking.Source
 	sums        [][sha256.Size]byte // hashes of the write keys
+	rules       []*redact.Rules     // redaction of each source, or nil
 	anyWriteKey bool                // an unknown write key creates a source
 }
 
 // NewSourceTable returns a table of sources. With anyWriteKey, every write key identifies a
-// source.
-func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
-	t := &SourceTable{sources: sources, anyWriteKey: anyWriteKey, sums: make([][sha256.Size]byte, len(sources))}
+// source. redactKey is the key of hashes of redacted values.
+func NewSourceTable(sources []tracking.Source, anyWriteKey bool, redactKey []byte) *SourceTable {
+	t := &SourceTable{sources: sources, anyWriteKey: anyWriteKey, sums: make([][sha256.Size]byte, len(sources)), rules: make([]*redact.Rules, len(sources))}
 	for i := range sources {
+		t.rules[i] = sources[i].Redact.Rules(redactKey)
 		t.sums[i] = sha256.Sum256([]byte(sources[i].WriteKey))
 	}
 	return t
@@ -109,6 +112,28 @@ func (t *SourceTable) nameOf(writeKey string) string {
 // hasWriteKey reports whether text is the write key of a source.
 func (t *SourceTable) hasWriteKey(text string) bool {
 	return slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.WriteKey == text })
+}
+
+// RulesOf returns the redaction of a source, or nil.
+func (t *SourceTable) RulesOf(source string) *redact.Rules {
+	if i := slices.IndexFunc(t.sources, settings.SourceNamed(source)); i >= 0 {
+		return t.rules[i]
+	}
+	return nil
+}
+
+// StoredID returns the function that converts a user ID to the ID in the stored calls of a source,
+// or nil if both are the same.
+func (t *SourceTable) StoredID(source string) func(id string) string {
+	if rules := t.RulesOf(source); rules.Hashes("userId") {
+		return rules.Text
+	}
+	return nil
+}
+
+// redacts reports whether any source has a redaction.
+func (t *SourceTable) redacts() bool {
+	return slices.ContainsFunc(t.rules, func(r *redact.Rules) bool { return r != nil })
 }
 
 // callsPerSecond returns the rate limit in a source's settings, or 0.

@@ -126,7 +126,9 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	case all[at].SharedSecret == "":
 		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret")
 	}
-	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], c, time.Now(), engine.SecretHeader)
+	sent := *c
+	sent.Body = in.c.Redact(&all[at], c.Body)
+	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], &sent, time.Now(), engine.SecretHeader)
 	if err != nil {
 		return "", access.Errorf(http.StatusConflict, "no_payload", "%s", strings.TrimPrefix(err.Error(), "webhook: "))
 	}

@@ -198,16 +198,11 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 // previewDestination shows how many recent calls match the filters in the form.
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
-	d := form.destination
-	if form.ReadOnly {
-		d = form.old // the page shows a summary without fields
-		form.Errors = nil
-	}
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
-		return p.Field != "sources" && !slices.ContainsFunc(filterFields[:], func(f filterField) bool { return f.Name == p.Field })
+		return p.Field != "sources" && !slices.ContainsFunc(listFields[:filterFields], func(f listField) bool { return f.Name == p.Field })
 	})
 	if len(form.Errors) == 0 {
-		preview := in.c.Preview(d)
+		preview := in.c.Preview(form.destination)
 		form.Preview = &preview
 	}
 	if page.IsFragment(r) {

@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -21,23 +19,21 @@ import (
 
 // A destinationForm contains the values of the settings form and their errors.
 type destinationForm struct {
-	New          bool
-	ReadOnly     bool // whether it is defined in the configuration file
-	Name         string
-	AllSources   bool
-	Sources      []choice
-	Webhooks     [webhook.MaxEndpoints]webhookFields
-	SecretDo     string
-	TestType     string
-	Errors       []fieldProblem
-	Filters      [4]string // names for each of filterFields, one per line
-	MaxPerSecond string
-	Concurrency  string
-	giveUpAfter  string               // typed value
-	Test         []attemptLine        // responses to a test call
-	Preview      *engine.Preview      // nil unless requested
-	destination  tracking.Destination // typed settings
-	old          tracking.Destination // saved settings
+	New         bool
+	ReadOnly    bool // whether it is defined in the configuration file
+	Name        string
+	AllSources  bool
+	Sources     []choice
+	Webhooks    [webhook.MaxEndpoints]webhookFields
+	SecretDo    string
+	TestType    string
+	Errors      []fieldProblem
+	Lists       [7]string            // values for each of listFields, one per line
+	typed       map[string]string    // typed values of optionFields, by name
+	Test        []attemptLine        // responses to a test call
+	Preview     *engine.Preview      // nil unless requested
+	destination tracking.Destination // typed settings
+	old         tracking.Destination // saved settings
 }
 
 // Signed reports whether a shared secret is saved.
@@ -45,36 +41,6 @@ func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 
 // Rotating reports whether a previous secret also signs requests.
 func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
-
-// Signature returns the signature scheme.
-func (f destinationForm) Signature() webhook.Signature {
-	return cmp.Or(f.destination.Signature, webhook.SignatureService)
-}
-
-// AliasCamel reports whether alias calls use camel-case field names.
-func (f destinationForm) AliasCamel() bool {
-	return f.destination.AliasFields == webhook.AliasCamelCase
-}
-
-// TraceAll and TraceNone report whether the trace context is set to all or to none.
-func (f destinationForm) TraceAll() bool  { return f.destination.TraceContext == webhook.TraceAll }
-func (f destinationForm) TraceNone() bool { return f.destination.TraceContext == webhook.TraceNone }
-
-// InOrder reports whether the calls of each user are delivered in order.
-func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
-
-// GiveUpAfter returns the typed value of giveUpAfter, or the saved value.
-func (f destinationForm) GiveUpAfter() string {
-	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
-		return f.destination.GiveUpAfter.String()
-	}
-	return f.giveUpAfter
-}
-
-// Overtake reports whether later calls of a user overtake a failing call.
-func (f destinationForm) Overtake() bool {
-	return f.destination.OnFailure == tracking.OnFailureOvertake
-}
 
 // MoreOpen reports whether a field under More options has an error or a value other than the
 // default.
@@ -107,23 +73,16 @@ func (f destinationForm) Summary() []setting {
 		add(fmt.Sprintf("Headers of URL %d", i+1), strings.TrimSpace(writeHeaders(e.Headers)))
 	}
 	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
-	for _, field := range filterFields {
+	for _, field := range listFields {
 		add(field.Label, strings.Join(*field.of(&d), ", "))
 	}
-	if f.Signed() {
-		add("Signature", cmp.Or(d.Signature, webhook.SignatureService))
-	}
-	add("Alias fields", d.AliasFields)
-	add("Trace context", d.TraceContext)
-	if d.IsOrdered() {
-		add("Delivery order", "in order for each user")
-		add("If a call fails", d.OnFailure)
-		if d.GiveUpAfter > 0 {
-			add("Maximum wait", d.GiveUpAfter)
+	for _, field := range optionFields {
+		value := field.value(&d)
+		if field.Name == "signature" && f.Signed() {
+			value = cmp.Or(value, string(webhook.SignatureService))
 		}
+		add(field.Label, field.text(value))
 	}
-	add("Maximum calls per second", writeNumber(d.MaxPerSecond))
-	add("Maximum concurrent calls", writeNumber(float64(d.Concurrency)))
 	if d.Disabled {
 		add("Enabled", "no: it receives no calls")
 	}
@@ -168,7 +127,7 @@ type fieldProblem struct {
 // formFields are the names and labels of the form fields, in order.
 var formFields = func() [][2]string {
 	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
-	for _, f := range filterFields {
+	for _, f := range listFields {
 		fields = append(fields, [2]string{f.Name, f.Label})
 	}
 	for i := range webhook.MaxEndpoints {
@@ -176,66 +135,64 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
-	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
-		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"}, [2]string{"traceContext", "Trace context"},
-		[2]string{"order", "Delivery order"}, [2]string{"giveUpAfter", "Maximum wait"}, [2]string{"onFailure", "If a call fails"},
-		[2]string{"maxPerSecond", "Maximum calls per second"}, [2]string{"concurrency", "Maximum concurrent calls"})
+	fields = append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"previousSecret", "Previous secret"})
+	for _, f := range optionFields {
+		fields = append(fields, [2]string{f.Name, f.Label})
+	}
+	return fields
 }()
 
-// A filterField is a form field with the names of a filter, one per line.
-type filterField struct {
+// A listField is a form field with the names of a filter or the paths of a redaction, one per line.
+type listField struct {
 	Name, Label, Example string
 	setting              string // path of the setting, without index
 	of                   func(*tracking.Destination) *[]string
 }
 
-var filterFields = [4]filterField{
+var listFields = [7]listField{
 	{"typesAllow", "Include types", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
 	{"typesDeny", "Exclude types", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
 	{"eventsAllow", "Include events", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
 	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
+	{"redactRemove", "Remove values", "context.ip", "redact.remove", func(d *tracking.Destination) *[]string { return &d.Redact.Remove }},
+	{"redactHash", "Hash values", "userId", "redact.hash", func(d *tracking.Destination) *[]string { return &d.Redact.Hash }},
+	{"redactMask", "Mask values", "properties.card", "redact.mask", func(d *tracking.Destination) *[]string { return &d.Redact.Mask }},
 }
 
-// FilterFields returns filterFields for the template.
-func (destinationForm) FilterFields() [4]filterField { return filterFields }
+// filterFields is the number of filters at the beginning of listFields.
+const filterFields = 4
 
-// readFilters reads the filters, with one name per line.
-func (f *destinationForm) readFilters(v url.Values) {
-	for i, field := range filterFields {
-		f.Filters[i] = v.Get(field.Name)
-		for line := range strings.Lines(f.Filters[i]) {
+// A filledList is a listField with its value and its errors.
+type filledList struct {
+	listField
+	Value    string
+	Problems []fieldProblem
+}
+
+// FilterFields returns the fields of the filters.
+func (f destinationForm) FilterFields() []filledList { return f.filledLists()[:filterFields] }
+
+// RedactFields returns the fields of the redaction.
+func (f destinationForm) RedactFields() []filledList { return f.filledLists()[filterFields:] }
+
+func (f destinationForm) filledLists() (all []filledList) {
+	for i, field := range listFields {
+		all = append(all, filledList{field, f.Lists[i], f.Problems(field.Name)})
+	}
+	return all
+}
+
+// readLists reads the filters and the redaction.
+func (f *destinationForm) readLists(v url.Values) {
+	for i, field := range listFields {
+		f.Lists[i] = v.Get(field.Name)
+		for line := range strings.Lines(f.Lists[i]) {
 			if name := strings.TrimSpace(line); name != "" {
 				names := field.of(&f.destination)
 				*names = append(*names, name)
 			}
 		}
 	}
-}
-
-// readRates reads the two limits. An empty field means no limit.
-func (f *destinationForm) readRates(v url.Values) {
-	f.MaxPerSecond, f.Concurrency = strings.TrimSpace(v.Get("maxPerSecond")), strings.TrimSpace(v.Get("concurrency"))
-	var err error
-	if f.MaxPerSecond != "" {
-		if f.destination.MaxPerSecond, err = strconv.ParseFloat(f.MaxPerSecond, 64); err != nil {
-			f.fail("maxPerSecond", "must be a number such as 50 or 0.5, or empty")
-			f.destination.MaxPerSecond = 0
-		}
-	}
-	if f.Concurrency != "" {
-		if f.destination.Concurrency, err = strconv.Atoi(f.Concurrency); err != nil {
-			f.fail("concurrency", "must be a whole number such as 8, or empty")
-			f.destination.Concurrency = 0
-		}
-	}
-}
-
-// writeNumber formats a number, and 0 as an empty string.
-func writeNumber(n float64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // formIndex returns the position of a field in the form.
@@ -264,9 +221,8 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
-	f.MaxPerSecond, f.Concurrency = writeNumber(d.MaxPerSecond), writeNumber(float64(d.Concurrency))
-	for i, field := range filterFields {
-		f.Filters[i] = strings.Join(*field.of(&d), "\n")
+	for i, field := range listFields {
+		f.Lists[i] = strings.Join(*field.of(&d), "\n")
 	}
 	f.chooseSources(in.sourceNames(), d.Sources)
 	return f
@@ -297,24 +253,17 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
 			f.old = all[i]
 		}
-		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
+		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
+			saved.TestType = f.TestType
+			return saved
+		}
 	}
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
-	f.readFilters(v)
-	f.readRates(v)
-	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
-		f.destination.Signature = signature
-	}
+	f.readLists(v)
 	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
-	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
-		f.destination.AliasFields = webhook.AliasCamelCase
-	}
-	if as := webhook.TraceContext(v.Get("traceContext")); as != webhook.TraceParent {
-		f.destination.TraceContext = as
-	}
-	f.readOrder(v.Get("order"), strings.TrimSpace(v.Get("giveUpAfter")), v.Get("onFailure"))
+	f.readOptions(v)
 	places := f.readWebhooks(v)
 	f.addProblems(settings.CheckName(f.Name), places)
 	f.addProblems(in.c.CheckDestination(&f.old, &f.destination), places)
@@ -332,21 +281,15 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 }
 
-// readOrder reads the delivery order and its options.
-func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
-	if order != string(tracking.OrderUser) {
-		return
-	}
-	f.destination.Order = tracking.OrderUser
-	if onFailure == string(tracking.OnFailureOvertake) {
-		f.destination.OnFailure = tracking.OnFailureOvertake
-	}
-	if f.giveUpAfter = giveUpAfter; giveUpAfter == "" {
-		return
-	}
-	var err error
-	if f.destination.GiveUpAfter, err = time.ParseDuration(giveUpAfter); err != nil {
-		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: use a duration such as 10m", giveUpAfter))
+// readOptions reads optionFields.
+func (f *destinationForm) readOptions(v url.Values) {
+	f.typed = map[string]string{}
+	for _, field := range optionFields {
+		value := strings.TrimSpace(v.Get(field.Name))
+		f.typed[field.Name] = value
+		if problem := field.set(&f.destination, value); problem != "" {
+			f.fail(field.Name, problem)
+		}
 	}
 }
 
@@ -398,13 +341,12 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns d with the settings of the form. It replaces webhook.Settings and
-// tracking.Ordering completely, so the form must have an input for each of their fields.
+// over returns the settings of the form with the name and the state of d, which the form does not
+// contain. The form has an input for every other field.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
-	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
-	d.Types, d.Events = f.destination.Types, f.destination.Events
-	d.MaxPerSecond, d.Concurrency = f.destination.MaxPerSecond, f.destination.Concurrency
-	return d
+	all := f.destination
+	all.Name, all.Paused, all.GoneSince = d.Name, d.Paused, d.GoneSince
+	return all
 }
 
 // addProblems adds validation errors to their form fields. places are the positions of the
@@ -424,8 +366,8 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
 		default:
-			for _, filter := range filterFields {
-				if strings.HasPrefix(field, filter.setting+"[") {
+			for _, filter := range listFields {
+				if field == filter.setting || strings.HasPrefix(field, filter.setting+"[") {
 					field = filter.Name
 				}
 			}
@@ -455,9 +397,8 @@ func writeHeaders(headers map[string]string) string {
 	return out.String()
 }
 
-// readHeaders parses headers, one per line.
+// readHeaders parses headers, one per line. Without headers, the map is nil, as in stored settings.
 func readHeaders(text string) (headers map[string]string, problem string) {
-	headers = map[string]string{}
 	for n, line := range strings.Split(text, "\n") {
 		if strings.TrimSpace(line) == "" {
 			continue
@@ -470,6 +411,9 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 			return headers, fmt.Sprintf("have no colon in line %d: use the format Name: value", n+1)
 		case twice:
 			return headers, fmt.Sprintf("contain %s twice: remove one", name)
+		}
+		if headers == nil {
+			headers = map[string]string{}
 		}
 		headers[name] = value
 	}

@@ -136,23 +136,39 @@ type Request struct {
 	TraceParent, TraceState string
 }
 
-// Continue sets the trace headers according to the setting as. trace may be nil.
-func (r *Request) Continue(trace *tracecontext.Context, as webhook.TraceContext) {
-	if trace == nil || as == webhook.TraceNone {
-		return
-	}
-	r.TraceParent = trace.Parent
-	if as == webhook.TraceAll {
-		r.TraceState = trace.State
-	}
+// Content is the part of a request that does not depend on the settings of the destination.
+type Content struct {
+	ID     string                // messageId
+	Body   []byte                // must not be modified; see [Request.Body]
+	Number int                   // number of the attempt, starting at 1
+	Trace  *tracecontext.Context // trace context of the sender, or nil
+	At     time.Time             // time of the signature
 }
 
-// Sign signs the request with the secrets of the settings. Body and MessageID must not change
-// afterwards. The error reports an invalid secret; see [webhook.Settings.Validate].
-func (r *Request) Sign(s *webhook.Settings) error { return r.SignAt(s, time.Now()) }
+// NewCallRequest returns a request that sends a call to a destination with these settings. The
+// body of c is the stored call. The caller sets the Endpoint. The error reports a call that
+// cannot be sent, or an invalid secret.
+func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
+	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
+		return Request{}, err
+	}
+	return NewRequest(s, c)
+}
 
-// SignAt is like Sign, with a given time of the signature.
-func (r *Request) SignAt(s *webhook.Settings, now time.Time) error {
+// NewRequest is like NewCallRequest for a body that is not a call.
+func NewRequest(s *webhook.Settings, c Content) (Request, error) {
+	r := Request{Body: c.Body, MessageID: c.ID, Number: c.Number}
+	if c.Trace != nil && s.TraceContext != webhook.TraceNone {
+		r.TraceParent = c.Trace.Parent
+		if s.TraceContext == webhook.TraceAll {
+			r.TraceState = c.Trace.State
+		}
+	}
+	return r, r.sign(s, c.At)
+}
+
+// sign signs the request with the secrets of the settings.
+func (r *Request) sign(s *webhook.Settings, now time.Time) error {
 	if s.SharedSecret == "" {
 		return nil
 	}

@@ -159,8 +159,8 @@ func TestStandardHeaders(t *testing.T) {
 			{"standard", webhook.Settings{SharedSecret: "new", Signature: webhook.SignatureStandard}, []http.Header{standard}},
 			{"both, with two secrets", webhook.Settings{SharedSecret: "new", PreviousSecret: "old", Signature: webhook.SignatureBoth}, []http.Header{service, both}},
 		} {
-			r := Request{Endpoint: webhook.Endpoint{URL: "http://example.com"}, Body: []byte("{}"), MessageID: "m1", Number: 1}
-			if err := r.Sign(&tt.settings); err != nil {
+			r, err := NewRequest(&tt.settings, Content{ID: "m1", Body: []byte("{}"), Number: 1, At: time.Now()})
+			if err != nil {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 			got, err := r.Header()
@@ -172,8 +172,7 @@ func TestStandardHeaders(t *testing.T) {
 				t.Errorf("%s: %v, %v; want %v", tt.name, got, err, want)
 			}
 		}
-		r := Request{MessageID: "m1"}
-		if err := r.Sign(&webhook.Settings{SharedSecret: "whsec_?", Signature: webhook.SignatureStandard}); err == nil {
+		if _, err := NewRequest(&webhook.Settings{SharedSecret: "whsec_?", Signature: webhook.SignatureStandard}, Content{ID: "m1"}); err == nil {
 			t.Error("signed with an invalid secret")
 		}
 	})

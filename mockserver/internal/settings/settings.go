@@ -21,6 +21,32 @@ func (s Settings) Validate() error {
 	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
 }
 
+// HashProblems returns a [*webhook.FieldError] for each redaction that hashes values. They apply if
+// there is no key for the hashes.
+func (s Settings) HashProblems() (problems []error) {
+	add := func(at string, r tracking.Redaction) {
+		if problem := HashProblem(r); problem != nil {
+			problem.Field = at + "." + problem.Field
+			problems = append(problems, problem)
+		}
+	}
+	for i, source := range s.Sources {
+		add(fmt.Sprintf("sources[%d]", i), source.Redact)
+	}
+	for i, d := range s.Destinations {
+		add(fmt.Sprintf("destinations[%d]", i), d.Redact)
+	}
+	return problems
+}
+
+// HashProblem returns the problem of a redaction without a key for its hashes, or nil.
+func HashProblem(r tracking.Redaction) *webhook.FieldError {
+	if len(r.Hash) == 0 {
+		return nil
+	}
+	return &webhook.FieldError{Field: "redact.hash", Problem: "requires a key", Hint: "set redactKey in the configuration file"}
+}
+
 func (s Settings) sourceProblems() (problems []error) {
 	add := func(i int, field, problem, hint string) {
 		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Hint: hint})
@@ -38,6 +64,9 @@ func (s Settings) sourceProblems() (problems []error) {
 		}
 		if source.CallsPerSecond < 0 {
 			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a positive number, or omit it")
+		}
+		for _, err := range FieldErrors(errors.Join(source.Redact.Problems()...)) {
+			add(i, err.Field, err.Problem, err.Hint)
 		}
 		keys[source.WriteKey] = source.Name
 	}

@@ -53,6 +53,23 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 	}
 }
 
+// stored yields the entries of a list with the IDs that the stored calls of a source have. The
+// order changes.
+func (u *Service) stored(source string, list roster.Seq) roster.Seq {
+	id := u.config.StoredID(source)
+	if id == nil {
+		return list
+	}
+	return func(yield func(roster.Entry, error) bool) {
+		for e, err := range list {
+			e.User = id(e.User)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // parseMember parses a line of an audience. The caller sets the Field of the error.
 func parseMember(line []byte) (roster.Entry, *webhook.FieldError) {
 	id := string(line)

@@ -61,7 +61,7 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 	case <-ctx.Done():
 		return Sync{}, ctx.Err()
 	}
-	sorted, err := roster.Sort(readList(r.Kind, r.List), u.config.TempDir, 0)
+	sorted, err := roster.Sort(u.stored(target.Source, readList(r.Kind, r.List)), u.config.TempDir, 0)
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.Kind, r.Name, err)
 	}

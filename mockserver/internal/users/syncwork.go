@@ -268,6 +268,12 @@ func (u *Service) eraseUsers(ctx context.Context, sources []string, request stri
 
 // eraseFrom queues a sync that removes users from the lists of a computation, if necessary.
 func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request string, users roster.Seq) error {
+	sorted, err := roster.Sort(u.stored(r.Source, users), u.config.TempDir, 0)
+	if err != nil {
+		return fmt.Errorf("mockserver: %w", err)
+	}
+	defer sorted.Close()
+	users = sorted.All()
 	if holds, err := u.holdsAny(ctx, r, users); err != nil || !holds {
 		return err
 	}

@@ -37,6 +37,9 @@ type Config struct {
 	Logger   *slog.Logger
 	// Settings returns the current settings.
 	Settings func() settings.Settings
+	// StoredID returns the function that converts a user ID to the ID in the stored calls of a
+	// source, or nil if both are the same.
+	StoredID func(source string) func(id string) string
 	// AnyWriteKey accepts sources that are not in the settings.
 	AnyWriteKey bool
 	// SeenSources returns the sources of the retained calls.

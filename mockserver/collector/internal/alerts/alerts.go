@@ -268,10 +268,11 @@ func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.At
 		write = d.slack
 	}
 	body, err := write()
-	r := sender.Request{Endpoint: config.Webhooks[0], Body: body, MessageID: d.id, Number: d.tries}
-	if err = errors.Join(err, r.Sign(&config.Settings)); err != nil {
+	r, invalid := sender.NewRequest(&config.Settings, sender.Content{ID: d.id, Body: body, Number: d.tries, At: time.Now()})
+	if err = errors.Join(err, invalid); err != nil {
 		return webhook.Attempt{Verdict: webhook.Permanent, Error: err.Error()}
 	}
+	r.Endpoint = config.Webhooks[0]
 	return c.Send(ctx, r)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -210,9 +211,9 @@ func (f *devFlags) config() (*config.Config, error) {
 // addDestinations adds the destinations for --webhook and --forward, in this order.
 func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) error {
 	add := func(name string, urls ...string) {
-		d := config.Destination{Name: name, SharedSecret: f.secret}
+		d := config.Destination{Destination: tracking.Destination{Name: name, Settings: webhook.Settings{SharedSecret: f.secret}}}
 		for _, url := range urls {
-			d.Webhooks = append(d.Webhooks, config.Webhook{URL: withScheme(url), Headers: headers})
+			d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: withScheme(url), Headers: headers})
 		}
 		c.Destinations = append(c.Destinations, d)
 	}

@@ -36,6 +36,11 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
 		wrong(p.Field, p.Problem, p.Hint)
 	}
+	if c.RedactKey == "" {
+		for _, p := range settings.FieldErrors(errors.Join(c.Settings().HashProblems()...)) {
+			wrong(p.Field, p.Problem, p.Hint)
+		}
+	}
 	for i, source := range c.Sources {
 		if p := settings.CheckKey(fmt.Sprintf("sources[%d].writeKey", i), source.WriteKey); p != nil {
 			wrong(p.Field, p.Problem, p.Hint)

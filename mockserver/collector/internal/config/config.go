@@ -27,6 +27,7 @@ type Config struct {
 	Log        Log        `yaml:"log"`
 	Alerts     *Alerts    `yaml:"alerts"` // nil if there are no alerts
 	Telemetry  Telemetry  `yaml:"telemetry"`
+	RedactKey  string     `yaml:"redactKey"` // key of the hashes in redacted calls
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -174,12 +175,13 @@ func (l Log) SlogLevel() slog.Level {
 
 // A Source is a source of calls with its write key.
 type Source struct {
-	Name           string `yaml:"name"`
-	WriteKey       string `yaml:"writeKey"`
-	CallsPerSecond int    `yaml:"callsPerSecond"`
-	Plan           string `yaml:"plan"`         // path of a tracking plan
-	OnViolation    string `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
-	ViolationsTo   string `yaml:"violationsTo"` // source that receives a call for each violation
+	Name           string             `yaml:"name"`
+	WriteKey       string             `yaml:"writeKey"`
+	CallsPerSecond int                `yaml:"callsPerSecond"`
+	Plan           string             `yaml:"plan"`         // path of a tracking plan
+	OnViolation    string             `yaml:"onViolation"`  // how to treat calls that violate the plan; defaults to Report
+	ViolationsTo   string             `yaml:"violationsTo"` // source that receives a call for each violation
+	Redact         tracking.Redaction `yaml:"redact"`
 }
 
 // Values of Source.OnViolation.
@@ -194,57 +196,20 @@ func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 
 // A Destination forwards calls to up to five webhooks.
 type Destination struct {
-	Name           string    `yaml:"name"`
-	Type           string    `yaml:"type"` // webhooks or empty
-	Sources        []string  `yaml:"sources"`
-	Enabled        *bool     `yaml:"enabled"` // defaults to true
-	SharedSecret   string    `yaml:"sharedSecret"`
-	PreviousSecret string    `yaml:"previousSecret"`
-	Signature      string    `yaml:"signature"`
-	AliasFields    string    `yaml:"aliasFields"`
-	TraceContext   string    `yaml:"traceContext"`
-	Order          string    `yaml:"order"`
-	GiveUpAfter    Duration  `yaml:"giveUpAfter"`
-	OnFailure      string    `yaml:"onFailure"`
-	Types          Filter    `yaml:"types"`
-	Events         Filter    `yaml:"events"`
-	MaxPerSecond   float64   `yaml:"maxPerSecond"` // 0 for no limit
-	Concurrency    int       `yaml:"concurrency"`  // defaults to Limits.Concurrency
-	Webhooks       []Webhook `yaml:"webhooks"`
-}
-
-// A Filter selects calls by type or event.
-type Filter struct {
-	Allow []string `yaml:"allow"` // empty for all
-	Deny  []string `yaml:"deny"`
-}
-
-// A Webhook is a URL with static request headers.
-type Webhook struct {
-	URL     string            `yaml:"url"`
-	Headers map[string]string `yaml:"headers"`
+	Type                 string `yaml:"type"`    // webhooks or empty
+	Enabled              *bool  `yaml:"enabled"` // defaults to true
+	tracking.Destination        // its JSON names are the names of the settings
 }
 
 // Settings returns the sources and destinations.
 func (c *Config) Settings() settings.Settings {
 	var s settings.Settings
 	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond})
+		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond, Redact: source.Redact})
 	}
 	for _, d := range c.Destinations {
-		destination := tracking.Destination{
-			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
-			Ordering: tracking.Ordering{Order: tracking.Order(d.Order), GiveUpAfter: time.Duration(d.GiveUpAfter), OnFailure: tracking.OnFailure(d.OnFailure)},
-			Types:    tracking.Filter(d.Types), Events: tracking.Filter(d.Events), MaxPerSecond: d.MaxPerSecond, Concurrency: d.Concurrency,
-			Settings: webhook.Settings{
-				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
-				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields), TraceContext: webhook.TraceContext(d.TraceContext),
-			},
-		}
-		for _, w := range d.Webhooks {
-			destination.Webhooks = append(destination.Webhooks, webhook.Endpoint(w))
-		}
-		s.Destinations = append(s.Destinations, destination)
+		d.Disabled = d.Enabled != nil && !*d.Enabled
+		s.Destinations = append(s.Destinations, d.Destination)
 	}
 	return s
 }

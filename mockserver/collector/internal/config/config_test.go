@@ -68,8 +68,16 @@ destinations:
 `), testExpander(dir), noNames)
 	require.NoError(t, err)
 	yes, no, quarter := true, false, 0.25
-	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
-	types, events := Filter{Deny: []string{"page"}}, Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}}
+	crm := tracking.Destination{
+		Name: "crm", Sources: []string{"web"}, MaxPerSecond: 0.5, Concurrency: 8,
+		Types: tracking.Filter{Deny: []string{"page"}}, Events: tracking.Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}},
+		Settings: webhook.Settings{
+			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
+			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
+		},
+	}
+	copied := crm
+	copied.Name = "copy"
 	want := &Config{
 		Listen: ":8080", Data: filepath.Join(dir, "queue"), Sync: Sync(time.Second), Strict: true,
 		Limits: Limits{
@@ -92,20 +100,11 @@ destinations:
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
-		Destinations: []Destination{
-			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
-			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", TraceContext: "all", Types: types, Events: events, MaxPerSecond: 0.5, Concurrency: 8, Webhooks: webhooks},
-		},
+		Destinations: []Destination{{"webhooks", &yes, crm}, {"webhooks", &no, copied}},
 	}
 	assert.Equal(t, want, got)
-	assert.Equal(t, tracking.Destination{
-		Name: "copy", Sources: []string{"web"}, Disabled: true,
-		Types: tracking.Filter(types), Events: tracking.Filter(events), MaxPerSecond: 0.5, Concurrency: 8,
-		Settings: webhook.Settings{
-			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
-			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
-		},
-	}, got.Settings().Destinations[1])
+	copied.Disabled = true
+	assert.Equal(t, copied, got.Settings().Destinations[1])
 }
 
 func TestProblems(t *testing.T) {
@@ -117,9 +116,9 @@ func TestProblems(t *testing.T) {
 		{"a key twice", store + "data: e", `c.yaml:2:1: invalid YAML: mapping key "data" already defined at [1:1]`},
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second YAML document starts here: use one document per file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: must be a mapping, not a list: write each setting as name: value`},
-		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is not a setting: did you mean listen? Valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
-		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is not a setting: valid settings are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
-		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is not a setting: valid settings are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is not a setting: did you mean listen? Valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, redactKey, sources, strict, sync, telemetry, tls`},
+		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is not a setting: valid settings are callsPerSecond, name, onViolation, plan, redact, violationsTo, writeKey`},
+		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is not a setting: valid settings are callsPerSecond, name, onViolation, plan, redact, violationsTo, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources must be a list, not a single value: start each item with a hyphen`},
 		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen must be a string, not a list`},
 		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits must be a mapping, not a single value: write each setting as name: value`},
@@ -148,7 +147,7 @@ func TestProblems(t *testing.T) {
 		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a random string, such as the output of openssl rand -hex 32`},
 		{"a write key with a line break", store + "sources: [{name: web, writeKey: \"key\\n\"}]", `c.yaml:2:23: sources[0].writeKey begins or ends with white space: remove it; a value from a file may end with a line break`},
 		{"a long value", store + "strict: " + strings.Repeat("a", 300), `c.yaml:2:9: strict is "` + strings.Repeat("a", 200) + `…": use true or false`},
-		{"a long name", store + strings.Repeat("a", 300) + ": b", `c.yaml:2:1: ` + strings.Repeat("a", 200) + `… is not a setting: valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, telemetry, tls`},
+		{"a long name", store + strings.Repeat("a", 300) + ": b", `c.yaml:2:1: ` + strings.Repeat("a", 200) + `… is not a setting: valid settings are admin, alerts, data, destinations, egress, httpConfig, limits, listen, log, nats, redactKey, sources, strict, sync, telemetry, tls`},
 		{"a long reference", store + "listen: ${" + strings.Repeat("a", 300) + "}", `c.yaml:2:9: listen refers to the environment variable ` + strings.Repeat("a", 200) + `…, which is not set: set it, or use $${ for a literal ${`},
 		{"a deep list", store + "egress: " + strings.Repeat("[", 100_000), `c.yaml:2:109: more than 100 nested levels`},
 		{"a token with a byte order mark", store + "admin: {token: \"\\ufeffa-long-token\"}", `c.yaml:2:9: admin.token contains the invisible character U+FEFF: remove it, or type the value again`},

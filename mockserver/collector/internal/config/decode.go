@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -128,7 +130,11 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		}
 		v = v.Elem()
 	}
-	if unmarshaler, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	target := v.Addr().Interface()
+	if duration, ok := target.(*time.Duration); ok {
+		target = (*Duration)(duration)
+	}
+	if unmarshaler, ok := target.(encoding.TextUnmarshaler); ok {
 		d.text(node, field, unmarshaler)
 		return
 	}
@@ -238,7 +244,7 @@ func hintOf(v any, err error) string {
 }
 
 func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
-	fields := fieldsOf(v)
+	fields := maps.Collect(settings.Fields(v))
 	d.members(node, field, 0, func(key string, at *token.Token, value ast.Node) {
 		target, ok := fields[key]
 		if !ok {
@@ -249,16 +255,6 @@ func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
 		d.at[join(field, key)] = at
 		d.value(value, join(field, key), target)
 	})
-}
-
-func fieldsOf(v reflect.Value) map[string]reflect.Value {
-	fields := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = v.Field(i)
-		}
-	}
-	return fields
 }
 
 // maxMerges limits nested merge keys (<<), which can be recursive.

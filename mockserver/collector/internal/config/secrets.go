@@ -16,6 +16,9 @@ const (
 	placeholder = "change-me"
 	// minToken is the minimum length of an admin token.
 	minToken = 8
+	// minRedactKey is the minimum length of the key for hashes: with a short key, hashes of IDs could
+	// be reversed by trying keys.
+	minRedactKey = 16
 )
 
 // A secret is the value of a setting that must stay secret.
@@ -30,6 +33,7 @@ func (c *Config) secrets() []secret {
 	if c.Admin.TokenFile != "" {
 		all = []secret{{"admin.tokenFile", c.Admin.Token, c.Admin.TokenFile}}
 	}
+	all = append(all, secret{"redactKey", c.RedactKey, ""})
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
 		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""}, secret{at + ".previousSecret", d.PreviousSecret, ""})
@@ -78,6 +82,8 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 		case isToken && strings.TrimSpace(s.value) == "": // reported by checkListeners
 		case strings.HasPrefix(s.value, placeholder):
 			wrong(s.field, "is the placeholder from the example", hint)
+		case s.field == "redactKey" && len(s.value) < minRedactKey:
+			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minRedactKey), hint)
 		case isToken && len(s.value) < minToken:
 			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), hint)
 		default:

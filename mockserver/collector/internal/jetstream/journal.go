@@ -183,6 +183,7 @@ func (j *Journal) Close() (err error) {
 			j.attempts.Close()
 		}
 		j.Cancel(journal.ErrClosed)
+		j.ledger.Fail(journal.ErrClosed) // ends waits for messages that are not read
 		j.Work.Wait()
 		j.conns.close()
 		if j.local != nil {

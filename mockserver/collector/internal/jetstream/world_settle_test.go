@@ -37,6 +37,7 @@ func (w *world) endFaults() {
 		c.link.Silence(false)
 	}
 	w.tasks.Wait()
+	w.sleep(residue) // requests in flight may still fail, or stop a destination
 	for _, r := range w.receivers {
 		r.mayRun()
 	}
@@ -86,12 +87,14 @@ func (w *world) settle() {
 }
 
 // await waits until done returns nil. The limit depends only on the schedule of the next attempts and
-// on the pauses that the receivers have requested.
+// on the pauses that the receivers have requested. A killed process may have stored a schedule that no
+// other process has observed.
 func (w *world) await(what string, done func() error) { w.awaitWithin(grace, what, done) }
 
 func (w *world) awaitWithin(grace time.Duration, what string, done func() error) {
+	scheduled := w.server.LastSchedule()
 	w.mu.Lock()
-	limit := time.Now()
+	limit := later(time.Now(), scheduled)
 	for _, at := range w.due {
 		limit = later(limit, at)
 	}

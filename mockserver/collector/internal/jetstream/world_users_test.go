@@ -113,7 +113,7 @@ func (a *audience) begin(r *receiver, id string, body []byte) {
 		a.begun, a.begunAt = n.Context.Audience.Sync, time.Now()
 	}
 	list, known := a.lists[a.begun]
-	isCertain := r.calm && known && len(a.damaged) == 0 && time.Since(a.begunAt) > time.Second
+	isCertain := r.calm && time.Since(r.calmAt) > residue && known && len(a.damaged) == 0 && time.Since(a.begunAt) > time.Second
 	if isCertain && n.Context.Audience.Sync < a.begun && list[n.UserID] != n.Traits.Big {
 		r.problem("%s of sync %d contradicts sync %d", id, n.Context.Audience.Sync, a.begun)
 	}

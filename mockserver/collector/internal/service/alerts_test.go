@@ -57,8 +57,8 @@ func TestAlerts(t *testing.T) {
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Egress: config.Egress{Allow: loopback()},
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{
-			{Name: "refusing", Webhooks: []config.Webhook{{URL: refusing.URL}}},
-			{Name: "unreachable", Webhooks: []config.Webhook{{URL: "http://" + closed}}},
+			hook("refusing", refusing.URL),
+			hook("unreachable", "http://"+closed),
 		},
 		Alerts: &config.Alerts{Webhook: url, After: config.Duration(time.Millisecond), SharedSecret: "hush", Headers: map[string]string{"X-Team": "ops"}},
 	}
@@ -107,7 +107,7 @@ func TestEgressAppliesToAlerts(t *testing.T) {
 	c := config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
-		Destinations: []config.Destination{{Name: "refused", Webhooks: []config.Webhook{{URL: "http://127.0.0.1:1/"}}}},
+		Destinations: []config.Destination{hook("refused", "http://127.0.0.1:1/")},
 		Alerts:       &config.Alerts{Webhook: url},
 	}
 	s := start(t, Options{Config: &c})

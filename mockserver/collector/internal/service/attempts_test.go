@@ -24,13 +24,15 @@ func TestHistorySurvivesRestart(t *testing.T) {
 		_, _ = w.Write([]byte("thanks"))
 	}))
 	t.Cleanup(receiver.Close)
+	off := hook("off", receiver.URL)
+	off.Enabled = new(bool)
 	c := &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{
-			{Name: "good", Webhooks: []config.Webhook{{URL: receiver.URL}}},
-			{Name: "gone", Webhooks: []config.Webhook{{URL: receiver.URL + "/gone"}}},
-			{Name: "off", Enabled: new(bool), Webhooks: []config.Webhook{{URL: receiver.URL}}},
+			hook("good", receiver.URL),
+			hook("gone", receiver.URL+"/gone"),
+			off,
 		},
 	}
 	options := Options{Dev: true, Config: c, Version: "test", Log: discard()}

@@ -69,7 +69,7 @@ func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	s := start(t, Options{Config: &config.Config{
 		Listen: "127.0.0.1:0", NATS: &config.NATS{URL: link.url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
-		Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
+		Destinations: []config.Destination{hook("crm", receiver)},
 	}})
 	post := func(i int) (status int) {
 		r, err := http.Post(s.URL()+"/v1/track", "application/json", strings.NewReader(

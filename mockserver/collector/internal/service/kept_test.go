@@ -66,7 +66,7 @@ func TestStatisticsSurviveRestart(t *testing.T) {
 	defer receiver.Close()
 	c := &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
-		Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		Destinations: []config.Destination{hook("crm", receiver.URL)},
 	}
 	type counts struct {
 		Since    time.Time

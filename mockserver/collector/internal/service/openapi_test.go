@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // TestAdminAPIMatchesDocument sends every documented request, and validates requests and
@@ -32,8 +33,8 @@ func TestAdminAPIMatchesDocument(t *testing.T) {
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{
-			{Name: "good", Sources: []string{"web"}, Webhooks: []config.Webhook{{URL: receiver.URL}}},
-			{Name: "gone", Sources: []string{"web"}, Webhooks: []config.Webhook{{URL: receiver.URL + "/gone"}}},
+			hook("good", receiver.URL),
+			hook("gone", receiver.URL+"/gone"),
 		},
 	}})
 	contract := newContract(t, s.AdminURL())
@@ -253,6 +254,11 @@ func (c *contract) allChecked() {
 			assert.True(c.t, c.checked[operation], "%s %s is in the document, and was not tried with success", method, path)
 		}
 	}
+}
+
+// hook returns a destination with one URL, for all sources.
+func hook(name, url string) config.Destination {
+	return config.Destination{Destination: tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: url}}}}}
 }
 
 // start starts a service and stops it when the test ends.

@@ -196,11 +196,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}))
 	t.Cleanup(receiver.Close)
+	filtered := hook("hook", receiver.URL)
+	filtered.Types.Deny = []string{"page"}
 	s := start(t, Options{Config: &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Limits: config.Limits{Queue: 1e9},
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Egress:       config.Egress{Allow: loopback()},
-		Destinations: []config.Destination{{Name: "hook", Types: config.Filter{Deny: []string{"page"}}, Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		Destinations: []config.Destination{filtered},
 	}})
 	settled := func(n int64) {
 		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return ledgers[0].Accepted == n && ledgers[0].Pending == 0 })
@@ -263,7 +265,7 @@ func TestFullQueueResponseIsTheSameInMemory(t *testing.T) {
 	durable := start(t, Options{Config: &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Limits: config.Limits{Queue: 1 << 20},
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Egress: config.Egress{Allow: loopback()},
-		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		Destinations: []config.Destination{hook("hook", receiver.URL)},
 	}})
 	collector, err := engine.New(engine.Config{
 		Sender:  webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}},
@@ -601,7 +603,7 @@ func TestRemovedDestinationIsDeleted(t *testing.T) {
 	run := func(log io.Writer, names ...string) *Service {
 		c := &config.Config{Listen: "127.0.0.1:0", Data: dir, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
 		for _, name := range names {
-			c.Destinations = append(c.Destinations, config.Destination{Name: name, Webhooks: []config.Webhook{{URL: "http://127.0.0.1:1"}}})
+			c.Destinations = append(c.Destinations, hook(name, "http://127.0.0.1:1"))
 		}
 		s, err := Start(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(log, nil))})
 		require.NoError(t, err)
@@ -701,7 +703,7 @@ func TestGracefulShutdown(t *testing.T) {
 	dir := t.TempDir()
 	c := &config.Config{
 		Listen: "127.0.0.1:0", Data: dir, Limits: config.Limits{Concurrency: 2},
-		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+		Destinations: []config.Destination{hook("hook", receiver.URL)},
 	}
 	var log bytes.Buffer
 	s, err := Start(t.Context(), Options{Dev: true, Config: c, Log: slog.New(slog.NewTextHandler(&log, nil))})

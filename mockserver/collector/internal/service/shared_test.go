@@ -100,7 +100,7 @@ func TestReplicasShareGoneDestinations(t *testing.T) {
 		return start(t, Options{Config: &config.Config{
 			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
-			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+			Destinations: []config.Destination{hook("crm", receiver.URL)},
 		}})
 	}
 	one, two := replica(), replica()
@@ -125,7 +125,7 @@ func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 		return &config.Config{
 			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
-			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
+			Destinations: []config.Destination{hook("crm", receiver)},
 		}
 	}
 	one, two := start(t, Options{Config: both()}), start(t, Options{Config: both()})

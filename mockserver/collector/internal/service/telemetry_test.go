@@ -49,7 +49,7 @@ func TestTracesContinueAfterRestart(t *testing.T) {
 	configured := func(o *config.OTLP) *config.Config {
 		return &config.Config{
 			Listen: "127.0.0.1:0", Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Telemetry: config.Telemetry{OTLP: o},
-			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: webhook.URL}}}},
+			Destinations: []config.Destination{hook("crm", webhook.URL)},
 		}
 	}
 	c := configured(&config.OTLP{Endpoint: first.URL})

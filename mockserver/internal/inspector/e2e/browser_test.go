@@ -271,14 +271,22 @@ func (b *tab) waitText(selector, part string) {
 // the element in the meantime.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	at := await[[]float64](b, fmt.Sprintf(`(() => {
+	at := b.center(selector)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// center waits for an element that does not move, scrolls it into view and returns its position.
+func (b *tab) center(selector string) []float64 {
+	b.t.Helper()
+	return await[[]float64](b, fmt.Sprintf(`(() => {
 		const element = document.querySelector(%s)
 		if (!element?.checkVisibility()) return null
 		element.scrollIntoViewIfNeeded()
 		const box = element.getClientRects()[0]
-		return [box.x + box.width / 2, box.y + box.height / 2]
+		const [before, at] = [element.at, [box.x + box.width / 2, box.y + box.height / 2]]
+		element.at = at
+		return before?.join() === at.join() ? at : null
 	})()`, quote(selector)))
-	b.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 func (b *tab) typeInto(selector, text string) {

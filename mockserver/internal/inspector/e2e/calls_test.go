@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -134,6 +135,51 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 	b.waitText(row(1), "While Paused")
 	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
 	b.waitText("#count", "6 calls")
+}
+
+// A refresh of the list must not undo what the user does at the same time.
+func TestClearWorksDuringARefresh(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		held string // requests that are delayed until they are released
+		rows int
+		act  func(b *tab, collector *engine.Collector)
+	}{
+		"the list is loaded again while the mouse button is down": {"", 2, func(b *tab, _ *engine.Collector) {
+			at := b.center("#clear")
+			b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+			b.run(`window.before = document.querySelector('#rows tr'); document.querySelector('#q').form.requestSubmit()`)
+			b.wait(`!document.contains(window.before) && document.querySelector('#rows tr')`)
+			b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+		}},
+		"the stream resets the list while all calls are loading": {"/?", 3, func(b *tab, collector *engine.Collector) {
+			b.click("#clear")
+			b.wait(`window.waiting.length === 1`)
+			collector.History().Clear()
+			for i := range 3 {
+				post(b.t, b.base, "web", track(fmt.Sprint("after ", i), "ada", "Signed In", `{}`))
+			}
+			b.waitText("[data-sum=accepted]", "5") // the reset arrived before
+			b.run(`window.waiting.forEach((release) => release())`)
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, collector := serve(t, engine.Config{}, "")
+			post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{}`), track("m2", "ada", "Order Completed", `{}`))
+			b := newTab(t, srv.URL)
+			b.open("/?q=event:signed")
+			b.wait(`document.querySelectorAll('#rows tr').length === 1`)
+			b.run(`window.waiting = []; const get = window.fetch
+				window.fetch = async (url, options) => {
+					if ('` + test.held + `' && url.startsWith('` + test.held + `')) await new Promise((release) => window.waiting.push(release))
+					return get(url, options)
+				}`)
+			test.act(b, collector)
+			b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d && location.search === ''`, test.rows))
+		})
+	}
 }
 
 func TestPanelShowsCallDetails(t *testing.T) {

@@ -316,7 +316,7 @@ func TestConfiguredDestinationShowsSummary(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/destination?name=crm")
 	assert.Zero(t, b.count(":disabled"))
-	for _, part := range []string{"URL 1" + hook.URL + "/crm", "Sourcesweb", "Signatureservice", "Maximum calls per second5", "X-Team"} {
+	for _, part := range []string{"URL 1" + hook.URL + "/crm", "Sourcesweb", "SignatureX-Signature: HMAC-SHA1", "Maximum calls per second5", "X-Team"} {
 		assert.Contains(t, b.text(".step"), part)
 	}
 	assert.NotContains(t, b.text("main"), "s3cret")

@@ -23,6 +23,7 @@ func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *
 		"DeleteRemovesChildren":          stateDelete,
 		"UpdatesAreAtomicConcurrentSafe": stateConcurrent,
 		"WatchChanges":                   stateWatch,
+		"KeysDuringChanges":              stateKeysDuringChanges,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -140,6 +141,47 @@ func stateWatch(t *testing.T, s state.Store) {
 	}
 	cancel()
 	for range changes { // until the channel is closed
+	}
+}
+
+// stateKeysDuringChanges lists keys during changes. Each list must end, and must contain every key that
+// exists the whole time.
+func stateKeysDuringChanges(t *testing.T, s state.Store) {
+	const lists = 200
+	kept := []string{"a.first", "a.last"}
+	stop := make(chan struct{})
+	var changes sync.WaitGroup
+	change := func(do func() error) {
+		require.NoError(t, do())
+		changes.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := do(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer changes.Wait()
+	defer close(stop)
+	for _, key := range kept {
+		change(func() error { return s.Put(t.Context(), key, nil) })
+	}
+	for _, key := range []string{"a.middle", "b.only"} {
+		change(func() error { return errors.Join(s.Put(t.Context(), key, nil), s.Delete(t.Context(), key)) })
+	}
+	for range lists {
+		keys, err := s.Keys(within(t), "a")
+		require.NoError(t, err)
+		require.Subset(t, keys, kept)
+		keys, err = s.Keys(within(t), "b")
+		require.NoError(t, err)
+		require.Subset(t, []string{"b.only"}, keys)
 	}
 }
 

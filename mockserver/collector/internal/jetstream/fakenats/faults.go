@@ -103,6 +103,20 @@ func (s *Server) ChangeLeader(stream string) {
 	}
 }
 
+// LastSchedule returns the latest time of the scheduled messages, or the zero time.
+func (s *Server) LastSchedule() (last time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		for _, m := range st.messages {
+			if m.due.After(last) {
+				last = m.due
+			}
+		}
+	}
+	return last
+}
+
 // Streams returns the names of the streams.
 func (s *Server) Streams() []string {
 	s.mu.Lock()

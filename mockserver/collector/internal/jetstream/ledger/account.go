@@ -112,11 +112,14 @@ func (a *Ledger) notify() {
 	}
 }
 
-// await waits until ready returns true. It calls ready with the lock held.
+// await waits until ready returns true, or reading has failed. It calls ready with the lock held.
 func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for !ready() {
+		if a.broken != nil {
+			return a.broken
+		}
 		if a.changed == nil {
 			a.changed = make(chan struct{})
 		}

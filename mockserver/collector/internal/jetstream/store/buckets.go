@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -180,17 +181,19 @@ func (b *bucket) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Keys implements state.Store.
+// Keys implements state.Store. It reads the subjects of the stream, because KeyValue.ListKeys may omit
+// keys whose values change in the meantime, and returns an incomplete list if its consumer fails.
 func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
-	lister, err := b.kv.ListKeysFiltered(ctx, prefix+".>")
+	begin := "$KV." + b.kv.Bucket() + "."
+	subjects, err := b.JS.Subjects(ctx, "KV_"+b.kv.Bucket(), begin+prefix+".>")
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	var keys []string
-	for key := range lister.Keys() {
-		keys = append(keys, key)
+	for subject := range subjects {
+		keys = append(keys, strings.TrimPrefix(subject, begin))
 	}
-	return keys, ctx.Err()
+	return keys, nil
 }
 
 // confirm returns nil if a stored value is on the disk, and records its revision.

@@ -59,6 +59,13 @@ func (s *Store) CheckSynced() error {
 	return s.Synced()
 }
 
+// untilClosed returns a context that ends with ctx, or when the journal is closed.
+func (s *Store) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(s.Ctx, func() { cancel(context.Cause(s.Ctx)) })
+	return ctx, func() { unlink(); cancel(nil) }
+}
+
 // AwaitStore waits until a request can be retried. It returns an error when the journal is closed.
 func (s *Store) AwaitStore() error {
 	s.Status.await(s.Ctx)

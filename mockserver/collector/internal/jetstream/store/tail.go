@@ -107,11 +107,11 @@ type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// Follow reads messages until ctx ends or handle returns an error.
+// Follow reads messages until ctx ends, the journal is closed, or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
 // Scan reads the messages that are in the stream now. It may also read messages that are stored
-// during the scan.
+// during the scan. It returns journal.ErrClosed if the journal is closed.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
@@ -150,6 +150,8 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 }
 
 func (t *Tail) run(ctx context.Context, finite bool) error {
+	ctx, cancel := t.store.untilClosed(ctx)
+	defer cancel()
 	var failing time.Time // when reading started to fail
 	for {
 		began, next := time.Now(), t.Next
@@ -167,8 +169,8 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 			failing = time.Now()
 		}
 		t.trouble(err, time.Since(failing))
-		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
-			return err
+		if pause.For(ctx, 100*time.Millisecond) != nil {
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -10,6 +10,7 @@ const mostRows = 200
 const mostMissing = 10_000
 const workspace = document.getElementById('workspace')
 const calls = document.getElementById('calls')
+const conditions = document.getElementById('conditions')
 const list = document.getElementById('list')
 const panel = document.getElementById('panel')
 const problem = document.getElementById('search-problem')
@@ -146,7 +147,10 @@ document.addEventListener('visibilitychange', () => {
 /* Frames. */
 
 function apply(frame, before) {
-  if (frame.reset) return refresh()
+  if (frame.reset) { // a list that is loading continues with a new stream, which checks again
+    if (!asking) refresh()
+    return
+  }
   chart.update(frame.now, frame.seconds)
   if (frame.counts) count(frame.counts.matched, frame.counts.total, frame.counts.facets)
   if (frame.call && open && !loading) show(open).catch(() => {}) // the stream reports a lost connection
@@ -258,7 +262,10 @@ function settle() {
 }
 
 function count(matched, total, facets) {
-  if (facets) for (const facet of calls.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
+  if (facets) {
+    for (const facet of conditions.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
+    conditions.classList.remove('is-outdated')
+  }
   const line = document.getElementById('count')
   const bold = document.createElement('b')
   if (!applied) {
@@ -313,7 +320,7 @@ async function refresh(q = applied, { typing = false, unless = () => false } = {
   problem.replaceChildren()
   const focused = document.activeElement
   for (const part of [...answer.content.querySelectorAll('[data-part]')]) {
-    document.getElementById(part.dataset.part).replaceChildren(...part.childNodes)
+    update(document.getElementById(part.dataset.part), part)
     part.remove()
   }
   if (focused !== document.activeElement) search.focus() // the focused element was removed
@@ -335,6 +342,17 @@ async function refresh(q = applied, { typing = false, unless = () => false } = {
   settle()
   connect()
   return true
+}
+
+// update replaces the content of an element if it differs, because replacing a link ends a click on
+// it. The counts of facets stay, invisible, until the stream sends new ones: the links must not move.
+function update(element, content) {
+  for (const facet of content.querySelectorAll('[data-facet]')) {
+    facet.textContent = element.querySelector(`[data-facet="${facet.dataset.facet}"]`).textContent
+  }
+  if (element.innerHTML === content.innerHTML) return
+  element.replaceChildren(...content.childNodes)
+  element.classList.add('is-outdated')
 }
 
 // busy marks an element as loading.
