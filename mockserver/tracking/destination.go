@@ -44,6 +44,9 @@ type Destination struct {
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
 	Disabled bool `json:"disabled,omitempty" yaml:"-"`
+	// KeepWhileDisabled makes calls wait while the destination is disabled, as if it were paused.
+	// Otherwise they are filtered.
+	KeepWhileDisabled bool `json:"keepWhileDisabled,omitempty"`
 	// Paused reports that no attempts are made. The calls of the destination stay pending.
 	Paused bool `json:"paused,omitempty" yaml:"-"`
 	// Redact changes calls before they are sent.
@@ -56,6 +59,10 @@ type Destination struct {
 	// Settings contains the webhooks, their headers and the shared secret.
 	webhook.Settings
 }
+
+// Receives reports whether the calls of the destination's sources are delivered, now or when the
+// destination is enabled.
+func (d *Destination) Receives() bool { return !d.Disabled || d.KeepWhileDisabled }
 
 // A Filter selects calls by name. An empty Allow selects all names. Deny takes precedence.
 type Filter struct {

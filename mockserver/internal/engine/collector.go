@@ -353,7 +353,7 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 	}
 	for i := range all.Destinations {
 		d := &all.Destinations[i]
-		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
+		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name) || d.Disabled && d.KeepWhileDisabled
 		if mark, ok := s.Gone[d.Name]; ok && mark.applies(d) {
 			d.GoneSince = mark.At
 		}

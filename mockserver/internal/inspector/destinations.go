@@ -33,7 +33,9 @@ type destinationLine struct {
 }
 
 // Resumable reports whether delivery stays stopped until a user resumes it.
-func (l *destinationLine) Resumable() bool { return l.Status.Paused || !l.Status.GoneSince.IsZero() }
+func (l *destinationLine) Resumable() bool {
+	return l.Enabled && l.Status.Paused || !l.Status.GoneSince.IsZero()
+}
 
 // Label returns the display text of the state.
 func (l *destinationLine) Label() string {

@@ -83,8 +83,13 @@ func (f destinationForm) Summary() []setting {
 		}
 		add(field.Label, field.text(value))
 	}
-	if d.Disabled {
+	switch {
+	case d.Disabled && d.KeepWhileDisabled:
+		add("Enabled", "no: its calls wait")
+	case d.Disabled:
 		add("Enabled", "no: it receives no calls")
+	case d.KeepWhileDisabled:
+		add("While disabled", "calls wait")
 	}
 	return all
 }
@@ -103,6 +108,9 @@ func (f destinationForm) URLField(i int) urlField {
 
 // Enabled reports whether calls are forwarded.
 func (f destinationForm) Enabled() bool { return !f.destination.Disabled }
+
+// KeepWhileDisabled reports whether calls wait while they are not forwarded.
+func (f destinationForm) KeepWhileDisabled() bool { return f.destination.KeepWhileDisabled }
 
 // A choice is an option that can be selected.
 type choice struct {
@@ -259,7 +267,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		}
 	}
 	f.chooseSources(in.sourceNames(), v["sources"])
-	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
+	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true", KeepWhileDisabled: v.Get("keepWhileDisabled") == "true"}
 	f.readSources(v["sources"])
 	f.readLists(v)
 	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")

@@ -21,7 +21,7 @@ const integrationName = "Webhooks"
 // IntegrationsOf returns the names of the integrations that receive the calls of a source.
 func IntegrationsOf(source string, destinations []tracking.Destination) []string {
 	for i := range destinations {
-		if d := &destinations[i]; !d.Disabled && IsConnected(d, source) {
+		if d := &destinations[i]; d.Receives() && IsConnected(d, source) {
 			return []string{integrationName}
 		}
 	}
@@ -36,7 +36,7 @@ func IsConnected(d *tracking.Destination, source string) bool {
 // Route reports whether a destination gets a call. If not, it returns the reason.
 func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason string) {
 	switch {
-	case d.Disabled:
+	case !d.Receives():
 		return false, "the destination is disabled"
 	case !IsConnected(d, c.Source):
 		return false, "the destination is not connected to the source"

@@ -87,7 +87,7 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 func gets(d *tracking.Destination, source string) error {
 	problem, hint := "", ""
 	switch {
-	case d.Disabled:
+	case !d.Receives():
 		problem, hint = "is disabled", "enable it first"
 	case !routing.IsConnected(d, source):
 		problem, hint = fmt.Sprintf("is not connected to source %q", source), "connect it first"
