@@ -270,18 +270,20 @@ func (g *gate) endEntry(lane laneKey, calls int) {
 func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := wantNone
 	switch {
 	case g.breaker.state() == unreachable:
-		at = g.breaker.next(time.Now())
-		ok = at.IsZero() && g.isIdle()
+		if at = g.breaker.next(time.Now()); at.IsZero() && g.isIdle() {
+			now = wantAny
+		}
 	case g.intake.takesAny(g.isIdle()):
-		ok = true
+		now = wantAny
 	case g.intake.takesOtherLanes():
-		w, ok = g.queue.others(), true
+		w, now = g.queue.others(), wantOther
 	}
-	g.intake.notify(more, ok)
+	g.intake.notify(more, now)
 	w.InOrder = g.intake.inOrder
-	return w, at, ok
+	return w, at, now != wantNone
 }
 
 // setInOrder selects whether entries are leased in the order of their positions.
@@ -297,7 +299,7 @@ func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
-	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
+	more := g.intake.wantsMore(g.isIdle())
 	if g.breaker.state() == unreachable {
 		more = g.isIdle() // so that the worker learns the time of the next probe
 	}

@@ -32,6 +32,7 @@ type mute struct {
 	deaf     atomic.Bool            // whether responses are lost
 	loses    atomic.Bool            // whether some deliveries are lost
 	looks    atomic.Int64           // number of reads of a claim
+	queries  atomic.Int64           // number of queries of a consumer
 }
 
 func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -85,6 +86,7 @@ func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration
 }
 
 func (m *mute) Consumer(ctx context.Context, stream, name string) (store.Consumer, error) {
+	m.queries.Add(1)
 	c, err := m.Streams.Consumer(ctx, stream, name)
 	if err != nil {
 		return nil, err

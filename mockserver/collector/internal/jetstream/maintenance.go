@@ -233,7 +233,8 @@ type floors map[string]seenFloor
 // consumers. The ledger cannot do this, because it does not know the entries that other processes
 // work on. An acknowledged message has an outcome, but the ledger must read this outcome first,
 // and a new leader of OUTCOMES may not report all messages immediately. Each round therefore
-// applies the positions that the previous round has read.
+// applies the positions that the previous round has read. It sends no requests for destinations
+// without finished attempts above the floor, so the requests do not grow with idle destinations.
 func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
@@ -243,6 +244,10 @@ func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		attached, before := queues[name], seen[name]
+		if !j.ledger.CanAdvance(name) {
+			delete(seen, name)
+			continue
+		}
 		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}

@@ -171,6 +171,12 @@ func (a *Ledger) Advance(destination string, attached, floor uint64) {
 	})
 }
 
+// CanAdvance reports whether a first attempt above the floor of a destination has finished.
+func (a *Ledger) CanAdvance(destination string) (can bool) {
+	a.With(destination, func(b *Account) { can = len(b.Done) > 0 })
+	return can
+}
+
 // ReadCalls counts a message of CALLS.
 func (a *Ledger) ReadCalls(m *record.Calls) {
 	a.mu.Lock()
