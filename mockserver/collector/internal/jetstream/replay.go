@@ -175,18 +175,20 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: l.destination, From: l.from}, now, c.Failed}, nil
 }
 
-// settleReplay marks the replayed calls and schedules them. It then adds the replay to the recent
-// file. If the replay's message is corrupted before that, its calls are still listed as failed.
+// settleReplay marks the replayed calls, adds the replay to the recent file, and schedules the calls.
+// If the replay's message is corrupted before that, its calls are still listed as failed. The calls are
+// scheduled even if the mark fails: they are pending, and the next replay marks them.
 func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
 	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
 		return err
 	}
-	if err := j.markReplayed(ctx, r.Destination, r.failed); err != nil {
-		return err
+	marked := j.markReplayed(ctx, r.Destination, r.failed)
+	if marked == nil {
+		j.setMarked(r.Destination, r.Seq)
+		j.note(r.Accepted)
 	}
-	j.setMarked(r.Destination, r.Seq)
-	j.note(r.Accepted)
-	return j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
+	scheduled := j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
+	return errors.Join(marked, scheduled)
 }
 
 // markReplays marks all stored replays for a destination. The caller must hold their lock.

@@ -60,7 +60,7 @@ func (w *world) checkWork(before workload, since time.Time) {
 		perCall   float64
 		perSecond float64 // of each collector
 	}{
-		{"leases", w.work.leases - before.leases, 50, 0.5, 0.3},
+		{"leases", w.work.leases - before.leases, 50, 1, 0.5},
 		{"messages", w.work.published - before.published, 100, 1, 1},
 		{"requests", w.work.requests - before.requests, 300, 3, 12},
 	} {
