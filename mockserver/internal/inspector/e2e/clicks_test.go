@@ -1,9 +1,15 @@
 package e2e
 
 import (
+	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // TestClicksToFrequentQuestions counts the clicks from the Calls page to frequent questions.
@@ -48,6 +54,105 @@ func TestClicksToFrequentQuestions(t *testing.T) {
 	click("button[name=choice]")
 	b.waitText(".run", "3 delivered")
 	assert.LessOrEqual(t, clicks, 3)
+}
+
+// TestClicksToFrequentTasks counts the clicks from the Calls page to the end of frequent tasks.
+// Typing does not count.
+func TestClicksToFrequentTasks(t *testing.T) {
+	t.Parallel()
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusNotFound)
+	signed := to("warehouse", good.URL, "s3cret")
+	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}, Destinations: []tracking.Destination{signed}}, "")
+	require.NoError(t, collector.AddDestination(t.Context(), to("crm", gone.URL, "")))
+	postOdd(t, srv.URL, "web-key")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{"plan":"Pro"}`))
+	settle(t, collector)
+	downloads := make(chan string, 1)
+	b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/calls.jsonl" {
+			downloads <- r.URL.Query().Get("q")
+		}
+		return false
+	}))
+	clicks := 0
+	click := func(selector string) { clicks++; b.click(selector) }
+	search := func(text string) {
+		b.set("#q", text)
+		b.wait(`document.querySelectorAll('#rows tr').length === 1`)
+	}
+	for _, task := range []struct {
+		name   string
+		clicks int
+		do     func()
+	}{
+		{"find a call by a property", 0, func() {
+			search("prop.plan:Pro")
+			b.waitText(row(1), "Signed Up")
+		}},
+		{"send a failed call again", 2, func() {
+			search("prop.plan:Pro")
+			gone.status.Store(http.StatusOK)
+			click(row(1) + " a")
+			click("#panel .destination.is-failed form button")
+			b.waitText("#toast", "crm: delivered")
+		}},
+		{"payload and signature of a request", 2, func() {
+			search("prop.plan:Pro")
+			click(row(1) + " a")
+			b.waitText("#panel", `"plan": "Pro"`)
+			click(`#panel .attempt[data-key^="warehouse"] summary`)
+			b.waitText("#panel", "X-Signature")
+		}},
+		{"a property with changed types", 2, func() {
+			click(`.top a[href="/events"]`)
+			b.waitText("h1", "Events")
+			b.ready()
+			click(`.table a[href*="Order+Shipped"], .table a[href*="Order%20Shipped"]`)
+			b.waitText(".oddities", "quantity is usually a number, but a string")
+		}},
+		{"add a destination and test it", 4, func() {
+			click(`.top a[href="/destinations"]`)
+			b.waitText("h1", "Destinations")
+			b.ready()
+			click(`a[href="/destinations/new"]`)
+			b.waitText("h1", "New destination")
+			b.ready()
+			b.typeInto("#name", "ads")
+			b.typeInto("#url0", good.URL)
+			click("[data-result=test]")
+			b.waitText("#test", "Accepted: 200")
+			click(".save .primary")
+			b.waitText(".notice", "Destination saved.")
+		}},
+		{"pause a destination", 2, func() {
+			click(`.top a[href="/destinations"]`)
+			b.waitText("h1", "Destinations")
+			b.ready()
+			click(`form[action="/destinations/pause"]:has([value=crm]) button`)
+			b.waitText("#refresh", "paused")
+			assert.True(t, slices.ContainsFunc(collector.Status(), func(s engine.DestinationStatus) bool { return s.Destination == "crm" && s.Paused }))
+		}},
+		{"download the calls of a search", 1, func() {
+			search("prop.plan:Pro")
+			click(`.export a[href*="jsonl"]`)
+			assert.Equal(t, "prop.plan:Pro", <-downloads)
+		}},
+		{"share a call with its search", 1, func() {
+			search("prop.plan:Pro")
+			click(row(1) + " a")
+			b.waitText("#panel h2", "Signed Up")
+			b.wait(`location.search.includes('call=') && location.search.includes('q=')`)
+			link := eval[string](b, `location.pathname + location.search`)
+			b.open(link)
+			assert.Equal(t, "prop.plan:Pro", b.search())
+			assert.Contains(t, b.text("#panel h2"), "Signed Up")
+		}},
+	} {
+		clicks = 0
+		b.open("/")
+		task.do()
+		assert.Equal(t, task.clicks, clicks, task.name)
+	}
 }
 
 func TestEventNamesLinkToEventPage(t *testing.T) {

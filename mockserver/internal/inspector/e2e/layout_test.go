@@ -79,7 +79,7 @@ func TestPagesFitTheirWindow(t *testing.T) {
 	for n, path := range paths {
 		b.size(390, 844)
 		b.open(path)
-		for _, width := range []int64{390, 768, 1024, 1440} {
+		for _, width := range []int64{390, 768, 910, 1021, 1440} {
 			b.look(width, 844, false)
 			b.shoot(fmt.Sprintf("fit-%d-%02d", width, n))
 			where := fmt.Sprintf("%s at %d", path, width)

@@ -6,6 +6,7 @@ import (
 	"net/http/httputil"
 	neturl "net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -79,6 +80,43 @@ func TestQuickLettersDoNotReplay(t *testing.T) {
 	assert.Zero(t, eval[int](b, `copied`))
 	b.typeKeys("r")
 	b.wait(`document.querySelector('#confirm-replay').open`)
+}
+
+// TestKeysPressedWhileScriptsLoad presses keys before the modules of the page have loaded.
+func TestKeysPressedWhileScriptsLoad(t *testing.T) {
+	t.Parallel()
+	gone := newReceiver(t, http.StatusNotFound)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", gone.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Home", `{}`), track("m2", "ada", "Cart", `{}`), track("m3", "ada", "Paid", `{}`))
+	for name, test := range map[string]struct{ keys, want string }{
+		"the list of keys":             {"?", `document.querySelector('#help:popover-open')`},
+		"move to the second row":       {"jj", `document.activeElement === document.querySelector('#rows tr:nth-child(2) a')`},
+		"replay asks":                  {"jr", `document.querySelector('#confirm-replay').open`},
+		"another key cancels a replay": {"jrj", `!document.querySelector('#confirm-replay').open && document.activeElement === document.querySelector('#rows tr:nth-child(2) a')`},
+		"a search cancels a replay":    {"jr/", `!document.querySelector('#confirm-replay').open && document.activeElement === document.querySelector('#q')`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			modules := make(chan struct{})
+			b := newTab(t, front(t, srv.URL, func(_ http.ResponseWriter, r *http.Request) bool {
+				if strings.HasSuffix(r.URL.Path, "/inspector.js") {
+					<-modules
+				}
+				return false
+			}))
+			release := sync.OnceFunc(func() { close(modules) })
+			t.Cleanup(release) // runs before the server closes
+			command(b, page.Navigate, page.NavigateParams{URL: b.base + "/"})
+			poll[chromedp.Void](b, `document.readyState !== 'complete' && document.querySelector('#help')`)
+			for _, key := range test.keys {
+				b.typeKeys(string(key))
+				b.run(`new Promise((done) => setTimeout(done, 350))`) // longer than the pause of deliberate keys
+			}
+			release()
+			b.ready()
+			b.wait(`document.querySelectorAll('#rows tr').length === 3 && (` + test.want + `)`)
+		})
+	}
 }
 
 // TestKeysAreLoadedBeforeFirstPaint delays keys.js. It checks that the page handles keys as

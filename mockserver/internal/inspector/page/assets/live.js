@@ -716,14 +716,9 @@ setInterval(() => {
 
 chart.start(document.getElementById('charts'))
 search.start(look)
-addKeys({
-  j: () => step(1),
-  k: () => step(-1),
-  '?': () => document.getElementById('help').togglePopover(),
-})
-addDeliberateKeys({ r: replayChosen, c: copyChosen })
 for (const row of rows.children) dress(row)
 if (rows.children.length) settle()
 localize(panel)
 history.replaceState({ q: applied, call: open }, '')
 connect()
+addKeys({ j: () => step(1), k: () => step(-1), r: replayChosen, c: copyChosen })
