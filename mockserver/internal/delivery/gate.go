@@ -270,20 +270,18 @@ func (g *gate) endEntry(lane laneKey, calls int) {
 func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := wantNone
 	switch {
 	case g.breaker.state() == unreachable:
-		if at = g.breaker.next(time.Now()); at.IsZero() && g.isIdle() {
-			now = wantAny
-		}
+		at = g.breaker.next(time.Now())
+		ok = at.IsZero() && g.isIdle()
 	case g.intake.takesAny(g.isIdle()):
-		now = wantAny
+		ok = true
 	case g.intake.takesOtherLanes():
-		w, now = g.queue.others(), wantOther
+		w, ok = g.queue.others(), true
 	}
-	g.intake.notify(more, now)
+	g.intake.notify(more, ok)
 	w.InOrder = g.intake.inOrder
-	return w, at, now != wantNone
+	return w, at, ok
 }
 
 // setInOrder selects whether entries are leased in the order of their positions.
@@ -299,7 +297,7 @@ func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
-	more := g.intake.wantsMore(g.isIdle())
+	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
 		more = g.isIdle() // so that the worker learns the time of the next probe
 	}

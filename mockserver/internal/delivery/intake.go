@@ -25,18 +25,9 @@ type intake struct {
 	arriving int  // active entries whose calls are not at the gate yet
 
 	more      func() // callback of notify; nil after its call
-	wanted    wanted // argument of notify
+	wanting   bool   // argument of notify
 	laneEnded bool   // the last entry of a lane has ended since notify
 }
-
-// wanted describes the entries that are wanted.
-type wanted int
-
-const (
-	wantNone  wanted = iota
-	wantOther        // entries of lanes without entries
-	wantAny
-)
 
 // begin adds a leased entry.
 func (in *intake) begin(calls int) {
@@ -70,21 +61,16 @@ func (in *intake) takesAny(idle bool) bool {
 // takesOtherLanes reports whether to lease another entry from a lane without entries.
 func (in *intake) takesOtherLanes() bool { return !in.inOrder && in.entries < maxEntries }
 
-// notify sets a callback. It is called once, when more entries are wanted than now. now describes
-// the entries that are wanted now.
-func (in *intake) notify(more func(), now wanted) {
-	in.more, in.wanted, in.laneEnded = more, now, false
-}
-
-// wantsMore reports whether more entries are wanted than at the last notify.
-func (in *intake) wantsMore(idle bool) bool {
-	return in.wanted != wantAny && (in.takesAny(idle) || in.hasNewLane())
+// notify sets a callback. It is called once, when more entries are wanted than now. wanting
+// reports whether any entries are wanted now.
+func (in *intake) notify(more func(), wanting bool) {
+	in.more, in.wanting, in.laneEnded = more, wanting, false
 }
 
 // hasNewLane reports whether entries of other lanes are wanted now but were not at the last
 // notify.
 func (in *intake) hasNewLane() bool {
-	return in.takesOtherLanes() && (in.laneEnded || in.wanted == wantNone)
+	return in.takesOtherLanes() && (in.laneEnded || !in.wanting)
 }
 
 // wantMore calls the callback of notify.

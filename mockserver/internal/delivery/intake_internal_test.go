@@ -44,40 +44,28 @@ func TestIntakeNotifiesOnce(t *testing.T) {
 	var in intake
 	notified := 0
 	in.wantMore()
-	in.notify(func() { notified++ }, wantOther)
+	in.notify(func() { notified++ }, true)
 	in.wantMore()
 	in.wantMore()
 	assert.Equal(t, 1, notified)
-	in.notify(func() { notified++ }, wantOther)
+	in.notify(func() { notified++ }, true)
 	in.begin(1)
 	in.wantMore()
 	assert.Equal(t, 1, notified)
-}
-
-// TestIntakeWantsMore checks that a lane without entries makes no difference if entries of all lanes are
-// already wanted.
-func TestIntakeWantsMore(t *testing.T) {
-	for now, want := range map[wanted]bool{wantNone: true, wantOther: true, wantAny: false} {
-		var in intake
-		in.begin(1)
-		in.notify(func() {}, now)
-		in.end(1, true)
-		assert.Equal(t, want, in.wantsMore(true), now)
-	}
 }
 
 func TestIntakeHasNewLane(t *testing.T) {
 	var in intake
 	in.begin(1)
 	in.begin(1)
-	in.notify(func() {}, wantOther)
+	in.notify(func() {}, true)
 	assert.False(t, in.hasNewLane(), "the other lanes are already wanted")
 	in.end(1, false)
 	assert.False(t, in.hasNewLane(), "its lane has another entry")
 	in.end(1, true)
 	assert.True(t, in.hasNewLane())
-	in.notify(func() {}, wantOther)
+	in.notify(func() {}, true)
 	assert.False(t, in.hasNewLane(), "already notified")
-	in.notify(func() {}, wantNone)
+	in.notify(func() {}, false)
 	assert.True(t, in.hasNewLane(), "no entry was wanted")
 }
