@@ -104,7 +104,7 @@ func (p plan) Quarantine(c *tracking.Call) (reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.Type == p.quarantined {
-		if strings.HasPrefix(c.ID, "web-") { // it has ended, but if its process is killed, it may be delivered after later calls
+		if _, n := userOf(c.ID); n > 0 { // it has ended, and may be delivered after later calls
 			p.receivers["crm"].visit(c.ID).exempt = true
 		}
 		return "the type is not in the plan"
