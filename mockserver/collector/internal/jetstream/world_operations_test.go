@@ -98,7 +98,12 @@ func (w *world) replay() {
 	destination := w.destination()
 	state := []tracking.State{tracking.StateFailed, tracking.StateFailed, tracking.StateFiltered, tracking.StateDelivered}[w.random.IntN(4)]
 	w.background(fmt.Sprintf("replay of %v calls of %s", state, destination), func(p *instance) {
-		_, _ = p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}) // faults may prevent it
+		if _, err := p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}); err != nil { // faults may prevent it
+			w.note("%s: %v", p.name, err)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.repaired = time.Now().Add(repair)
+		}
 	})
 }
 

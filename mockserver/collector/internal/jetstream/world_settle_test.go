@@ -18,6 +18,9 @@ import (
 // deletions, which are sent again after a minute.
 const grace, deletionGrace = time.Minute, 3 * time.Minute
 
+// repair is the longest time until the calls of a failed replay are scheduled.
+const repair = 2*time.Minute + 30*time.Second
+
 // endFaults ends all faults and starts all collectors.
 func (w *world) endFaults() {
 	w.note("the faults end")
@@ -117,6 +120,7 @@ func (w *world) lastSchedule(last time.Time) time.Time {
 	last = later(last, w.server.LastSchedule())
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	last = later(last, w.repaired)
 	for _, at := range w.due {
 		last = later(last, at)
 	}
