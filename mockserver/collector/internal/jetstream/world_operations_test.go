@@ -120,7 +120,11 @@ func (w *world) pause() {
 func (w *world) resume() {
 	d := w.receiver()
 	d.mayRun()
-	w.background("resume of "+d.host, func(p *instance) { _ = p.engine.Resume(p.t.Context(), d.host) })
+	d.count(&d.resuming, 1)
+	w.background("resume of "+d.host, func(p *instance) {
+		defer d.count(&d.resuming, -1)
+		_ = p.engine.Resume(p.t.Context(), d.host)
+	})
 }
 
 func (w *world) stall() {

@@ -50,6 +50,7 @@ type receiver struct {
 	ended     map[string]end     // last response, by user
 	held      held
 	pausedAt  time.Time // zero if it may not be paused
+	resuming  int       // number of requests to resume it that are in progress
 	resumes   int       // number of calls of mayRun
 	rules     rules
 	changes   int // number of calls of changeRules
@@ -91,7 +92,7 @@ func (r *receiver) change(m mode) {
 }
 
 // mayRun records that the destination may not be paused. It returns a function that records a pause,
-// unless mayRun is called in the meantime.
+// unless mayRun is called in the meantime, or a request to resume the destination is in progress.
 func (r *receiver) mayRun() (paused func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,10 +102,17 @@ func (r *receiver) mayRun() (paused func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.resumes == resumes {
+		if r.resumes == resumes && r.resuming == 0 {
 			r.pausedAt = time.Now()
 		}
 	}
+}
+
+// count changes a counter.
+func (r *receiver) count(n *int, by int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*n += by
 }
 
 // visit returns the requests with a call. The lock is held.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -50,6 +51,13 @@ func (w *world) endFaults() {
 		p := w.running()[0]
 		for _, d := range p.engine.Settings().Destinations {
 			failed = errors.Join(failed, p.engine.Resume(w.t.Context(), d.Name))
+			if d.MaxPerSecond > 0 { // a backlog could take longer than the limits below
+				w.receivers[d.Name].changeRules()
+				failed = errors.Join(failed, p.engine.ChangeDestination(w.t.Context(), d.Name, func(d *tracking.Destination) error {
+					d.MaxPerSecond = 0
+					return nil
+				}))
+			}
 		}
 		return failed
 	})
@@ -174,8 +182,10 @@ func (w *world) pending() error {
 			return fmt.Errorf("%s cannot read the ledger: %w", p.name, err)
 		}
 		w.mu.Lock()
-		for _, l := range ledgers {
-			n += l.Pending
+		for _, l := range ledgers { // if a change failed, a removed destination may still be attached
+			if slices.ContainsFunc(p.engine.Settings().Destinations, settings.DestinationNamed(l.Destination)) {
+				n += l.Pending
+			}
 		}
 		w.checkEquation(p, ledgers)
 		w.mu.Unlock()
