@@ -94,9 +94,12 @@ type parkedEntries interface {
 
 // A userQueue contains the calls of one user.
 type userQueue struct {
-	users   []event.Key              // the user's IDs; several after alias calls
-	calls   []queuedCall             // sorted by position
-	waiting map[uint64]chan struct{} // channels of calls that wait for earlier calls, by position; closed to make the call check again
+	users []event.Key  // the user's IDs; several after alias calls
+	calls []queuedCall // sorted by position
+	// attempted is the position of the call that may be attempted now, or 0. It is usually the first
+	// call. A call before it can be inserted later, after a failed read or a crash.
+	attempted uint64
+	waiting   map[uint64]chan struct{} // channels of calls that wait for earlier calls, by position; closed to make the call check again
 }
 
 // A queuedCall is a call in a userQueue.
@@ -377,6 +380,7 @@ func (ls *userQueues) join(a, b *userQueue) *userQueue {
 		ls.byUser[user] = a
 	}
 	a.users = append(a.users, b.users...)
+	a.attempted = cmp.Or(a.attempted, b.attempted)
 	if len(b.calls) > 0 {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y queuedCall) int { return cmp.Compare(x.position, y.position) })
@@ -421,16 +425,22 @@ func (l *userQueue) find(position uint64) (at int, found bool) {
 // only this call: thousands may wait, and each check visits all earlier calls. Otherwise wake
 // notifies all. If the entry of the first call is parked, wake resumes it. The lock is held.
 func (ls *userQueues) wake(l *userQueue, changed uint64) {
+	if l.attempted == changed {
+		l.attempted = 0
+	}
 	first := l.first()
-	if first == nil || first.position < changed {
+	if first == nil {
+		return
+	}
+	if first.position < changed {
+		l.notify(first.position)
 		return
 	}
 	ls.resumeFirst(l)
 	if first.position == changed || first.isBlocking() {
 		l.wakeAll()
-	} else if w := l.waiting[first.position]; w != nil {
-		close(w)
-		delete(l.waiting, first.position)
+	} else {
+		l.notify(first.position)
 	}
 }
 
@@ -472,6 +482,9 @@ func (ls *userQueues) remove(c *tracking.Call, position uint64) {
 
 func (l *userQueue) removeAt(at int) {
 	delete(l.waiting, l.calls[at].position)
+	if l.attempted == l.calls[at].position {
+		l.attempted = 0
+	}
 	if at == 0 {
 		l.calls[0] = queuedCall{}
 		l.calls = l.calls[1:] // avoids moving the calls of a long queue
@@ -540,16 +553,34 @@ func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 		if before.blocks(e) {
 			e.blocked[position] = c
 		}
-		if wait = l.waiting[position]; wait == nil {
-			wait = make(chan struct{})
-		}
-		if l.waiting == nil {
-			l.waiting = map[uint64]chan struct{}{}
-		}
-		l.waiting[position] = wait
-		return due, wait
+		return due, l.wait(position)
 	}
+	if l.attempted != 0 && l.attempted != position {
+		return due, l.wait(position)
+	}
+	l.attempted = position
 	return due, nil
+}
+
+// wait returns a channel that is closed when the call at a position must check again.
+func (l *userQueue) wait(position uint64) chan struct{} {
+	wait := l.waiting[position]
+	if wait == nil {
+		wait = make(chan struct{})
+	}
+	if l.waiting == nil {
+		l.waiting = map[uint64]chan struct{}{}
+	}
+	l.waiting[position] = wait
+	return wait
+}
+
+// notify makes a waiting call check again.
+func (l *userQueue) notify(position uint64) {
+	if w := l.waiting[position]; w != nil {
+		close(w)
+		delete(l.waiting, position)
+	}
 }
 
 // blocks reports whether calls of entry e behind this call may have to wait long.

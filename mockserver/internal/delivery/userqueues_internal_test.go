@@ -274,6 +274,36 @@ func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 }
 
 // TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
+// A call that is leased after a later call of its user, for example because its first read failed,
+// must not be attempted at the same time.
+func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
+	for name, end := range map[string]func(ls *userQueues, e *journal.Entry, active *queuedEntry){
+		"delivered": func(ls *userQueues, e *journal.Entry, _ *queuedEntry) { ls.end(&e.Calls[0], e.First) },
+		"postponed": func(ls *userQueues, e *journal.Entry, _ *queuedEntry) {
+			ls.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
+		},
+		"returned": func(ls *userQueues, e *journal.Entry, active *queuedEntry) { ls.finish(active, e, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ls := newUserQueues(notParked{}, false)
+			entry := func(position uint64) *journal.Entry {
+				return &journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
+			}
+			earlier, later := entry(1), entry(2)
+			active := ls.begin(later)
+			_, wait := ls.check(active, &later.Calls[0], 2, note{})
+			require.Nil(t, wait)
+			e := ls.begin(earlier)
+			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			require.NotNil(t, wait, "two calls of the user are in flight")
+			end(ls, later, active)
+			<-wait
+			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			assert.Nil(t, wait)
+		})
+	}
+}
+
 func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)

@@ -22,7 +22,7 @@ const otherHeaders = 1 << 10
 
 // storeFailed stores the failed calls of an outcome, and those filtered calls that can be replayed.
 func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
-	m := callsMessage(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()), failed, traces)
+	m := callsMessage(j.failedSubject(o), failed, traces)
 	why := record.Reasons{Source: failed[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(m.Header.Get(record.HeaderIDs))-len(m.Header.Get(record.HeaderTraces))))

@@ -2,13 +2,16 @@ package jetstream
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -131,5 +134,36 @@ func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 		again, err := j.Measure(t.Context(), record.StreamFailed)
 		require.NoError(t, err)
 		assert.Equal(t, list.LastSeq, again.LastSeq, "a concurrent reader would miss it")
+	})
+}
+
+// TestSecondOutcomeOfAnAttemptIsNotListed stores the outcomes of two processes for the same attempt.
+// Only the first one counts, even if it was stored long ago.
+func TestSecondOutcomeOfAnAttemptIsNotListed(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.append("m", 1)
+		lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		j := s.journals[1]
+		calls, err := j.Measure(t.Context(), record.StreamCalls)
+		require.NoError(t, err)
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		time.Sleep(time.Hour)
+
+		second := record.Outcome{Destination: "crm", Ref: record.Ref{Seq: calls.LastSeq}, Attempt: 1, Failed: []record.Failure{{Reason: "gone"}}}
+		j.ledger.With("crm", func(b *ledger.Account) { second.Attached = b.Attached })
+		one := second.Append(nil)
+		m := nats.NewMsg(j.Names.Subject("o"))
+		m.Data = append(binary.AppendUvarint(record.NewOutcomes(record.WriteID{Writer: 1, Number: 1}), uint64(len(one))), one...)
+		_, err = j.Publish(t.Context(), m)
+		require.NoError(t, err)
+		assert.Empty(t, listedAsFailed(t, j))
+		all, err := j.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, all[0].Delivered)
+		assert.Zero(t, all[0].Failed)
 	})
 }

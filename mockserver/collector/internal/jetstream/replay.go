@@ -280,6 +280,10 @@ type replayLock struct {
 	journal *Journal
 }
 
+// lockPause is the interval between attempts to take the lock of another process. A killed process
+// keeps it for half a minute.
+const lockPause = 500 * time.Millisecond
+
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
 	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
 	j.replays.running.Lock()
@@ -292,7 +296,7 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 			return l, nil
 		}
 		if store.IsWrongSequence(err) {
-			if err = pause.For(ctx, 100*time.Millisecond); err == nil {
+			if err = pause.For(ctx, lockPause); err == nil {
 				continue
 			}
 			err = fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)

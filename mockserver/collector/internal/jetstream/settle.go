@@ -185,8 +185,46 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 }
 
 // settleOutcomes stores the failed calls of matching outcomes if they are not stored yet.
+//
+// If several processes have ended an attempt, the first outcome counts. It can be older than since.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
+	missing := map[string]bool{} // subjects of messages that are not in FAILED
+	err := j.eachOutcome(ctx, 0, since, func(o *record.Outcome) error {
+		if len(o.Failed) == 0 || !match(o) || !j.isCurrent(o) {
+			return nil
+		}
+		subject := j.failedSubject(o)
+		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			missing[subject], err = true, nil
+		}
+		return err
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return j.eachOutcome(ctx, 1, time.Time{}, func(o *record.Outcome) error {
+		subject := j.failedSubject(o)
+		if !missing[subject] || !j.isCurrent(o) {
+			return nil
+		}
+		delete(missing, subject)
+		if len(o.Failed) == 0 {
+			return nil
+		}
+		return j.restoreFailed(ctx, o)
+	})
+}
+
+// failedSubject returns the subject of the FAILED message of an outcome.
+func (j *Journal) failedSubject(o *record.Outcome) string {
+	return j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
+}
+
+// eachOutcome calls f with the stored outcomes, from the message next on. If next is 0, it begins with the
+// outcomes that were stored at the time since.
+func (j *Journal) eachOutcome(ctx context.Context, next uint64, since time.Time, f func(*record.Outcome) error) error {
+	t := j.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
 		_, outcomes, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
@@ -196,12 +234,8 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 			return err
 		}
 		for i := range outcomes {
-			o := &outcomes[i]
-			if len(o.Failed) == 0 || !match(o) {
-				continue
-			}
-			o.Decided = stored.Timestamp // only outcomes with retries contain a time
-			if err := j.restoreFailed(ctx, o); err != nil {
+			outcomes[i].Decided = stored.Timestamp // only outcomes with retries contain a time
+			if err := f(&outcomes[i]); err != nil {
 				return err
 			}
 		}
@@ -211,15 +245,8 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 	return t.Scan(ctx)
 }
 
-// restoreFailed stores the failed calls of an outcome if they are not stored yet.
+// restoreFailed stores the failed calls of an outcome.
 func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
-	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
-	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return err
-	}
-	if !j.isCurrent(o) {
-		return nil
-	}
 	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
 	if store.IsMissing(err) {
 		return nil // the calls have failed because the message is missing

@@ -98,7 +98,12 @@ func (w *world) replay() {
 	destination := w.destination()
 	state := []tracking.State{tracking.StateFailed, tracking.StateFailed, tracking.StateFiltered, tracking.StateDelivered}[w.random.IntN(4)]
 	w.background(fmt.Sprintf("replay of %v calls of %s", state, destination), func(p *instance) {
-		_, _ = p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}) // faults may prevent it
+		if _, err := p.engine.Replay(p.t.Context(), destination, engine.Selection{State: state}); err != nil { // faults may prevent it
+			w.note("%s: %v", p.name, err)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.repaired = time.Now().Add(repair)
+		}
 	})
 }
 
@@ -115,7 +120,11 @@ func (w *world) pause() {
 func (w *world) resume() {
 	d := w.receiver()
 	d.mayRun()
-	w.background("resume of "+d.host, func(p *instance) { _ = p.engine.Resume(p.t.Context(), d.host) })
+	d.count(&d.resuming, 1)
+	w.background("resume of "+d.host, func(p *instance) {
+		defer d.count(&d.resuming, -1)
+		_ = p.engine.Resume(p.t.Context(), d.host)
+	})
 }
 
 func (w *world) stall() {

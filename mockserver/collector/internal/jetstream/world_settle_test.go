@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -17,6 +18,9 @@ import (
 // process expires, and another process takes over. A killed process may also have lost the results of
 // deletions, which are sent again after a minute.
 const grace, deletionGrace = time.Minute, 3 * time.Minute
+
+// repair is the longest time until the calls of a failed replay are scheduled.
+const repair = 2*time.Minute + 30*time.Second
 
 // endFaults ends all faults and starts all collectors.
 func (w *world) endFaults() {
@@ -47,6 +51,13 @@ func (w *world) endFaults() {
 		p := w.running()[0]
 		for _, d := range p.engine.Settings().Destinations {
 			failed = errors.Join(failed, p.engine.Resume(w.t.Context(), d.Name))
+			if d.MaxPerSecond > 0 { // a backlog could take longer than the limits below
+				w.receivers[d.Name].changeRules()
+				failed = errors.Join(failed, p.engine.ChangeDestination(w.t.Context(), d.Name, func(d *tracking.Destination) error {
+					d.MaxPerSecond = 0
+					return nil
+				}))
+			}
 		}
 		return failed
 	})
@@ -117,6 +128,7 @@ func (w *world) lastSchedule(last time.Time) time.Time {
 	last = later(last, w.server.LastSchedule())
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	last = later(last, w.repaired)
 	for _, at := range w.due {
 		last = later(last, at)
 	}
@@ -170,8 +182,10 @@ func (w *world) pending() error {
 			return fmt.Errorf("%s cannot read the ledger: %w", p.name, err)
 		}
 		w.mu.Lock()
-		for _, l := range ledgers {
-			n += l.Pending
+		for _, l := range ledgers { // if a change failed, a removed destination may still be attached
+			if slices.ContainsFunc(p.engine.Settings().Destinations, settings.DestinationNamed(l.Destination)) {
+				n += l.Pending
+			}
 		}
 		w.checkEquation(p, ledgers)
 		w.mu.Unlock()

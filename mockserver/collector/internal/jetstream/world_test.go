@@ -63,6 +63,7 @@ type world struct {
 	quarantined   string // type of the calls that the plan quarantines, or empty
 	quarantinedAt time.Time
 	fullUntil     time.Time // when the disk of the server has space again
+	repaired      time.Time // when the calls of all failed replays are scheduled
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -89,6 +89,22 @@ func (q *Queue) postpone(it *item) {
 	q.makeReady(it)
 }
 
+// putBack makes an item ready whose calls could not be read. With ordered delivery, a first attempt
+// keeps its place, so that later calls of its users do not overtake it. putBack then returns true,
+// and the caller must wait for bodyPause. Otherwise, the item is ready after bodyPause.
+func (q *Queue) putBack(it *item) (inPlace bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.items[it.Ref] != it {
+		return false
+	}
+	if inPlace = q.inOrder && it.Due.IsZero(); !inPlace {
+		it.Due = time.Now().Add(bodyPause)
+	}
+	q.makeReady(it)
+	return inPlace
+}
+
 // wake wakes all goroutines that wait in Next, because each may want different entries. The
 // caller holds the lock.
 func (q *Queue) wake() {

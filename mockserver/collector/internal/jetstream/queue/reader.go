@@ -9,6 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -41,8 +42,12 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 			return nil, err
 		}
 		if it != nil {
-			if l := r.queue.lease(it); l != nil {
+			l, err := r.queue.lease(it)
+			if l != nil {
 				return l, nil
+			}
+			if err != nil && r.queue.putBack(it) {
+				_ = pause.For(ctx, bodyPause) // take checks ctx
 			}
 			continue
 		}
@@ -145,14 +150,14 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 	delete(r.queue.wants, want)
 }
 
-// lease reads the calls of an item. It returns nil if the calls cannot be read now, or if the
+// lease reads the calls of an item. It returns an error if they cannot be read now, and nil if the
 // attempt has already ended.
-func (q *Queue) lease(it *item) *lease {
+func (q *Queue) lease(it *item) (*lease, error) {
 	if q.hasEnded(it) {
 		if err := q.settleEnded(it); err != nil {
 			q.set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "error", err)
 		}
-		return nil
+		return nil, nil
 	}
 	l := &lease{queue: q, item: it, results: q.set.results}
 	if o := q.currentOwnership(); o != nil {
@@ -163,14 +168,13 @@ func (q *Queue) lease(it *item) *lease {
 	case err != nil && store.IsMissing(err) && !q.mayAppear(it):
 		q.set.Log.Error("stored calls are missing or corrupt; they failed permanently", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.failUnreadable(it)
-		return nil
+		return nil, nil
 	case err != nil:
 		q.set.Log.Warn("reading stored calls failed; retrying", "destination", q.name, "message", it.Ref.Seq, "error", err)
-		q.postpone(it)
-		return nil
+		return nil, err
 	}
 	l.entry = q.entry(it, s)
-	return l
+	return l, nil
 }
 
 // entry returns the entry of an item.
