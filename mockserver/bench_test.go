@@ -16,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // discard is a journal that stores nothing.
@@ -74,20 +75,22 @@ func BenchmarkIngest(b *testing.B) {
 }
 
 // BenchmarkDeliver measures delivery to a receiver on a socket, in batches of 100 calls
-// of 1,000 users, both in parallel and ordered. For comparison, it measures a plain
+// of 1,000 users, in parallel, with batched requests, and ordered. For comparison, it measures a plain
 // client with the same number of requests in flight.
 func BenchmarkDeliver(b *testing.B) {
 	arrived := make(chan struct{}, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		arrived <- struct{}{}
+		body, _ := io.ReadAll(r.Body)
+		for range max(1, bytes.Count(body, []byte(`,"messageId":`))) { // only calls of a batch have one
+			arrived <- struct{}{}
+		}
 	}))
 	defer receiver.Close()
 	body := realisticBatch(100, "m")
 	perSecond := func(b *testing.B) { b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "deliveries/s") }
-	forward := func(b *testing.B, ordering tracking.Ordering) {
+	forward := func(b *testing.B, ordering tracking.Ordering, batch webhook.Batch) {
 		d := hook("d", receiver.URL)
-		d.Ordering = ordering
+		d.Ordering, d.Batch = ordering, batch
 		d.SharedSecret = "s3cret"
 		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []tracking.Destination{d}})
 		if err != nil {
@@ -110,8 +113,9 @@ func BenchmarkDeliver(b *testing.B) {
 		}
 		perSecond(b)
 	}
-	b.Run("forwarder", func(b *testing.B) { forward(b, tracking.Ordering{}) })
-	b.Run("in order", func(b *testing.B) { forward(b, tracking.Ordering{Order: tracking.OrderUser}) })
+	b.Run("forwarder", func(b *testing.B) { forward(b, tracking.Ordering{}, webhook.Batch{}) })
+	b.Run("batches of 100", func(b *testing.B) { forward(b, tracking.Ordering{}, webhook.Batch{Calls: 100}) })
+	b.Run("in order", func(b *testing.B) { forward(b, tracking.Ordering{Order: tracking.OrderUser}, webhook.Batch{}) })
 	b.Run("bare client", func(b *testing.B) {
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: engine.DefaultConcurrency}}
 		call := string(body[len(`{"batch":[`):800])

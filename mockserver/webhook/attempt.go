@@ -14,6 +14,9 @@ type Attempt struct {
 	Duration time.Duration `json:"duration"` // duration of the whole exchange; nanoseconds in JSON
 	URL      string        `json:"url"`
 	Number   int           `json:"number"` // value of the X-Attempt header, counted from 1
+	// Calls is the number of calls of the request if it was a [Batch]. RequestBody then contains
+	// only this call, and Number its attempt.
+	Calls int `json:"calls,omitempty"`
 	// Status is the status code of the response, or 0 if there was no response.
 	Status  int     `json:"status,omitempty"`
 	Verdict Verdict `json:"verdict"`

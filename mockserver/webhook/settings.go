@@ -33,6 +33,8 @@ type Settings struct {
 	// AliasFields selects the names of the two IDs in the bodies of alias calls. Defaults to
 	// [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
+	// Batch sends several calls in one request.
+	Batch Batch `json:"batch,omitzero"`
 	// TraceContext selects the trace headers of requests. Defaults to [TraceParent].
 	TraceContext TraceContext `json:"traceContext,omitempty"`
 }
@@ -77,6 +79,7 @@ func (s Settings) Validate() error {
 	default:
 		p.add("aliasFields", fmt.Sprintf("is %.50q", s.AliasFields), `use "spaced" or "camelCase"`)
 	}
+	p.batch(s.Batch)
 	switch s.TraceContext {
 	case "", TraceParent, TraceAll, TraceNone:
 	default:

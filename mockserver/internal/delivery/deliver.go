@@ -146,7 +146,11 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 // send makes one attempt and notifies the observer.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	a := j.Sender.Send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
+	send := j.Sender.Send
+	if j.destination.batcher != nil {
+		send = j.destination.batcher.Send
+	}
+	a := send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }

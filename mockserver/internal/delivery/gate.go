@@ -41,7 +41,7 @@ func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
 func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.maxCalls = maxCalls
+	g.maxCalls, g.intake.maxCalls = maxCalls, maxCalls
 	g.queue.setMaxCalls(maxCalls)
 	g.limiter.setRate(perSecond)
 	if another {

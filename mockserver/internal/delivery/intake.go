@@ -4,7 +4,8 @@ const (
 	// minEntries is the number of entries that are leased regardless of their size. While calls
 	// wait for their turn, other entries stay in the journal.
 	minEntries = 4
-	// maxHeldCalls limits the leased calls: with more, no entries beyond minEntries are leased.
+	// maxHeldCalls limits the leased calls: with more, and at least as many as may be in flight, no
+	// entries beyond minEntries are leased.
 	// The limit is low because a crash causes repeated delivery of the calls of unfinished
 	// entries.
 	maxHeldCalls = 384
@@ -20,6 +21,7 @@ const (
 // is not safe for concurrent use.
 type intake struct {
 	inOrder  bool // entries are leased in the order of their positions
+	maxCalls int  // maximum number of calls in flight
 	entries  int  // active entries
 	calls    int  // calls of active entries
 	arriving int  // active entries whose calls are not at the gate yet
@@ -51,9 +53,9 @@ func (in *intake) end(calls int, lastOfLane bool) {
 // active, or if the gate is idle and the entries have few calls: the calls may have ended, and
 // the entries may only wait until the journal stores their results.
 func (in *intake) takesAny(idle bool) bool {
-	limit := maxHeldCalls
+	limit := max(maxHeldCalls, in.maxCalls)
 	if in.inOrder {
-		limit = maxHeldInOrder
+		limit = max(maxHeldInOrder, in.maxCalls)
 	}
 	return in.entries < minEntries || idle && in.calls <= limit
 }

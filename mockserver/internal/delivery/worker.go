@@ -114,6 +114,27 @@ type Worker struct {
 type target struct {
 	*tracking.Destination
 	redaction *redact.Rules
+	batcher   *sender.Batcher // nil if each call has its own request
+}
+
+// batchRequests is the default of Destination.Concurrency for batches.
+const batchRequests = 4
+
+// newTarget returns the target of a destination.
+func (w *Worker) newTarget(d *tracking.Destination) *target {
+	t := &target{Destination: d, redaction: d.Redact.Rules(w.RedactKey)}
+	if d.Batch.Calls > 0 {
+		t.batcher = sender.NewBatcher(&d.Settings, w.Sender.Send)
+	}
+	return t
+}
+
+// maxCalls returns the maximum number of calls in flight to a target.
+func (w *Worker) maxCalls(t *target) int {
+	if t.batcher != nil {
+		return t.Batch.Calls * cmp.Or(t.Concurrency, batchRequests)
+	}
+	return cmp.Or(t.Concurrency, w.Concurrency)
 }
 
 // An ordering is the state of ordered delivery.
@@ -172,8 +193,9 @@ func (w *Worker) Destination() *tracking.Destination { return w.settings.Load().
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := w.settings.Swap(&target{&d, d.Redact.Rules(w.RedactKey)})
-	w.gate.configure(cmp.Or(d.Concurrency, w.Concurrency), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
+	now := w.newTarget(&d)
+	old := w.settings.Swap(now)
+	w.gate.configure(w.maxCalls(now), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
 	if reader != nil {
 		w.reader, w.attached = reader, reader.Since()
 	}

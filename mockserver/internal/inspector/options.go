@@ -44,7 +44,15 @@ var optionFields = []optionField{
 	parse("maxPerSecond", "Maximum calls per second", "no limit", "decimal", func(d *tracking.Destination) *float64 { return &d.MaxPerSecond },
 		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "must be a number such as 50 or 0.5, or empty"),
 	parse("concurrency", "Maximum concurrent calls", "as configured", "numeric", func(d *tracking.Destination) *int { return &d.Concurrency },
-		strconv.Atoi, "must be a whole number such as 8, or empty"),
+		strconv.Atoi, "must be a whole number such as 8, or empty").
+		explained("With batches, this is the number of concurrent requests, and the default is 4."),
+	parse("batch.calls", "Calls per request", "1", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Calls },
+		strconv.Atoi, "must be a whole number such as 100, or empty").
+		explained("With more than one, the body is a JSON array. The response can refuse single calls."),
+	parse("batch.wait", "Maximum wait for more calls", "1s", "text", func(d *tracking.Destination) *time.Duration { return (*time.Duration)(&d.Batch.Wait) },
+		time.ParseDuration, "must be a duration such as 1s, or empty"),
+	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
+		strconv.Atoi, "must be a whole number such as 500000, or empty"),
 }
 
 // choose returns a field that selects one of the values. The first is the default.

@@ -29,6 +29,9 @@ const (
 	// longer response is closed.
 	maxDrained = 64 << 10
 
+	// maxBatchResponse is the maximum number of bytes of the response to a batch that are read.
+	maxBatchResponse = 256 << 10
+
 	// keptHeader is the maximum number of bytes of a response header in an Attempt.
 	keptHeader = 4 << 10
 
@@ -132,6 +135,8 @@ type Request struct {
 	MessageID string
 	// Number is the number of the attempt, starting at 1.
 	Number int
+	// Calls is the number of calls of a batch, or 0.
+	Calls int
 	// TraceParent and TraceState are the trace headers. They may be empty.
 	TraceParent, TraceState string
 }
@@ -147,10 +152,14 @@ type Content struct {
 
 // NewCallRequest returns a request that sends a call to a destination with these settings. The
 // body of c is the stored call. The caller sets the Endpoint. The error reports a call that
-// cannot be sent, or an invalid secret.
+// cannot be sent, or an invalid secret. If the settings have a batch, the request can only be sent
+// by a [Batcher] or as part of [NewBatchRequest].
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
 	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
 		return Request{}, err
+	}
+	if s.Batch.Calls > 0 {
+		return Request{Body: withMessageID(c.Body, c.ID), MessageID: c.ID, Number: c.Number}, nil
 	}
 	return NewRequest(s, c)
 }
@@ -228,7 +237,11 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil // after a protocol switch, the data is not a body and may never end
 	}
-	a.ResponseBody, err = readResponse(resp)
+	keep := KeptBody
+	if r.Calls > 0 {
+		keep = maxBatchResponse
+	}
+	a.ResponseBody, err = readResponse(resp, keep)
 	return err
 }
 
@@ -276,7 +289,7 @@ func (r Request) Header() (http.Header, error) {
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it contains a control character", r.MessageID)
 	}
-	if r.MessageID != "" {
+	if r.MessageID != "" && r.Calls == 0 {
 		set(webhook.MessageIDHeader, r.MessageID)
 	}
 	if r.Signature != "" {
@@ -296,18 +309,18 @@ func (r Request) Header() (http.Header, error) {
 	return h, nil
 }
 
-// readResponse returns the beginning of the body and reads the rest up to maxDrained. It returns an
+// readResponse returns up to keep bytes of the body and reads the rest up to maxDrained. It returns an
 // error if the body is incomplete.
-func readResponse(resp *http.Response) (kept []byte, err error) {
+func readResponse(resp *http.Response, keep int) (kept []byte, err error) {
 	switch n := resp.ContentLength; {
 	case resp.Body == http.NoBody:
 		return nil, nil
-	case n > 0 && n <= KeptBody: // exact size, because the Attempt retains the body
+	case n > 0 && n <= int64(keep): // exact size, because the Attempt retains the body
 		kept = make([]byte, n)
 		read, err := io.ReadFull(resp.Body, kept)
 		return kept[:read], err
 	}
-	if kept, err = io.ReadAll(io.LimitReader(resp.Body, KeptBody)); err == nil && len(kept) == KeptBody {
+	if kept, err = io.ReadAll(io.LimitReader(resp.Body, int64(keep))); err == nil && len(kept) == keep {
 		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrained-KeptBody))
 	}
 	return kept, err

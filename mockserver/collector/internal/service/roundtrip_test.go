@@ -29,6 +29,8 @@ import (
 const destinationSettings = `{
 	"name": "file", "sources": ["web"], "types": {"allow": ["track"], "deny": ["page"]},
 	"events": {"allow": ["Order *"], "deny": ["Order Tested"]}, "maxPerSecond": 0.5, "concurrency": 8,
+	"redact": {"remove": ["context.ip"], "hash": ["userId"], "mask": ["traits.card"]}, "keepWhileDisabled": true,
+	"batch": {"calls": 100, "bytes": 2000, "wait": "5s"},
 	"order": "user", "giveUpAfter": "10m0s",
 	"webhooks": [{"url": "https://a.example/hook", "headers": {"X-Tenant": "acme"}}, {"url": "https://b.example/hook"}],
 	"sharedSecret": "a-secret-of-this-test", "previousSecret": "an-earlier-secret", "signature": "both",
@@ -56,7 +58,7 @@ func TestDestinationSettingsSurviveEveryWayToSetThem(t *testing.T) {
 // sets.
 func checkRoundTrip(t *testing.T, document string) tracking.Destination {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: queue\nsources: [{name: web, writeKey: web-key}]\ndestinations: [%s]\n", strings.ReplaceAll(document, "\t", " "))
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: queue\nredactKey: a-key-of-this-test\nsources: [{name: web, writeKey: web-key}]\ndestinations: [%s]\n", strings.ReplaceAll(document, "\t", " "))
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := config.Load(file)
 	require.NoError(t, err)

@@ -1,0 +1,177 @@
+package sender
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A Batcher sends the requests of concurrent callers to one destination in batches; see
+// [webhook.Batch]. Its methods are safe for concurrent use.
+type Batcher struct {
+	settings *webhook.Settings
+	limits   webhook.Batch
+	send     func(ctx context.Context, r Request) webhook.Attempt
+
+	mu   sync.Mutex        // guards the fields below
+	open map[string]*batch // batches that accept requests, by URL
+}
+
+// A batch is a group of requests that are sent together. The caller that opens it sends it.
+type batch struct {
+	requests []Request
+	bytes    int           // size of the array
+	full     chan struct{} // closed when the batch accepts no more requests
+	attempts []webhook.Attempt
+	done     chan struct{} // closed after attempts is set
+}
+
+// NewBatcher returns a Batcher for a destination with these settings, which must have a batch. send
+// sends a request.
+func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
+	return &Batcher{settings: settings, limits: settings.Batch.WithDefaults(), send: send, open: map[string]*batch{}}
+}
+
+// Send adds a request of [NewCallRequest] to a batch, and returns the result for its call. If the
+// batch is sent in parts, the result is that of the last part with the call. The context of the
+// batch's first request applies to the whole batch.
+func (b *Batcher) Send(ctx context.Context, r Request) webhook.Attempt {
+	group, index := b.add(r)
+	if index == 0 {
+		pause.Until(ctx, time.Now().Add(time.Duration(b.limits.Wait)), group.full)
+		b.close(r.Endpoint.URL, group)
+		group.attempts = b.exchange(ctx, group.requests)
+		close(group.done)
+	}
+	<-group.done
+	return group.attempts[index]
+}
+
+// add adds a request to the open batch of its URL, and returns its index in the batch.
+func (b *Batcher) add(r Request) (group *batch, index int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := len(r.Body) + len(",")
+	group = b.open[r.Endpoint.URL]
+	if group != nil && group.bytes+size > b.limits.Bytes {
+		b.closeLocked(r.Endpoint.URL, group)
+		group = nil
+	}
+	if group == nil {
+		group = &batch{bytes: len("["), full: make(chan struct{}), done: make(chan struct{})}
+		b.open[r.Endpoint.URL] = group
+	}
+	group.requests = append(group.requests, r)
+	group.bytes += size
+	if len(group.requests) == b.limits.Calls || group.bytes >= b.limits.Bytes {
+		b.closeLocked(r.Endpoint.URL, group)
+	}
+	return group, len(group.requests) - 1
+}
+
+// close makes a batch accept no more requests.
+func (b *Batcher) close(url string, group *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closeLocked(url, group)
+}
+
+func (b *Batcher) closeLocked(url string, group *batch) {
+	if b.open[url] == group {
+		delete(b.open, url)
+		close(group.full)
+	}
+}
+
+// exchange sends requests as one batch and returns the result for each. If the receiver refuses the
+// batch, exchange sends its halves.
+func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
+	r, err := NewBatchRequest(b.settings, requests, time.Now())
+	if err != nil {
+		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
+	}
+	a := b.send(ctx, r)
+	if half := len(requests) / 2; half > 0 && isRefusal(a.Status) {
+		return append(b.exchange(ctx, requests[:half]), b.exchange(ctx, requests[half:])...)
+	}
+	return share(a, requests)
+}
+
+// isRefusal reports whether a response can be caused by a single call of a batch.
+func isRefusal(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
+}
+
+// NewBatchRequest returns the request that sends other requests to the same endpoint as one batch.
+// The error reports an invalid secret.
+func NewBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Request, error) {
+	size := len("[]")
+	for i := range requests {
+		size += len(requests[i].Body) + len(",")
+	}
+	body, id, number := append(make([]byte, 0, size), '['), sha256.New(), 0
+	for i := range requests {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, requests[i].Body...)
+		id.Write([]byte(requests[i].MessageID + "\n"))
+		number = max(number, requests[i].Number)
+	}
+	r, err := NewRequest(s, Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: append(body, ']'), Number: number, At: now})
+	r.Endpoint, r.Calls = requests[0].Endpoint, len(requests)
+	return r, err
+}
+
+// share returns the result of a batch for each of its calls.
+func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
+	var response webhook.BatchResponse
+	if a.Verdict == webhook.Success {
+		_ = json.Unmarshal(a.ResponseBody, &response) // another body names no calls
+	}
+	failed := map[string]webhook.FailedCall{}
+	for _, f := range response.Failed {
+		failed[f.MessageID] = f
+	}
+	if len(a.ResponseBody) > KeptBody {
+		a.ResponseBody = a.ResponseBody[:KeptBody:KeptBody]
+	}
+	a.Calls = len(requests)
+	attempts := make([]webhook.Attempt, len(requests))
+	for i, r := range requests {
+		attempts[i] = a
+		attempts[i].RequestBody, attempts[i].Number = r.Body, r.Number
+		if f, ok := failed[r.MessageID]; ok {
+			refuse(&attempts[i], f)
+		}
+	}
+	return attempts
+}
+
+// maxReason is the maximum length of a receiver's reason in bytes.
+const maxReason = 200
+
+// refuse changes the result of a call that the receiver did not accept.
+func refuse(a *webhook.Attempt, f webhook.FailedCall) {
+	a.Verdict, a.Reason, a.Error = webhook.Permanent, webhook.ReasonStatus, "refused in the response to the batch"
+	if f.Retry {
+		a.Verdict, a.Error = webhook.Temporary, "not accepted, according to the response to the batch"
+	}
+	if f.Reason != "" {
+		a.Error += ": " + text.CutBytes(maxReason, f.Reason)
+	}
+}
+
+// withMessageID returns the body of a call with its messageId, for a batch.
+func withMessageID(body []byte, id string) []byte {
+	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), id), '}')
+}
