@@ -69,8 +69,8 @@ func (f destinationForm) Summary() []setting {
 	}
 	d := f.old
 	for i, e := range engine.HideHeaders(d.Webhooks) {
-		add(fmt.Sprintf("URL %d", i+1), e.URL)
-		add(fmt.Sprintf("Headers of URL %d", i+1), strings.TrimSpace(writeHeaders(e.Headers)))
+		add(f.Label(fmt.Sprintf("url%d", i)), e.URL)
+		add(f.Label(fmt.Sprintf("headers%d", i)), strings.TrimSpace(writeHeaders(e.Headers)))
 	}
 	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
 	for _, field := range listFields {
@@ -103,7 +103,7 @@ type urlField struct {
 // URLField returns the field of the webhook URL with index i.
 func (f destinationForm) URLField(i int) urlField {
 	name := fmt.Sprintf("url%d", i)
-	return urlField{name, formFields[formIndex(name)][1], f.Webhooks[i].URL, f.Problems(name)}
+	return urlField{name, f.Label(name), f.Webhooks[i].URL, f.Problems(name)}
 }
 
 // Enabled reports whether calls are forwarded.
@@ -138,7 +138,8 @@ var formFields = func() [][2]string {
 	for _, f := range listFields {
 		fields = append(fields, [2]string{f.Name, f.Label})
 	}
-	for i := range webhook.MaxEndpoints {
+	fields = append(fields, [2]string{"url0", "URL"}, [2]string{"headers0", "Headers"})
+	for i := 1; i < webhook.MaxEndpoints; i++ {
 		fields = append(fields,
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
@@ -207,6 +208,9 @@ func (f *destinationForm) readLists(v url.Values) {
 func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
 }
+
+// Label returns the label of a field.
+func (destinationForm) Label(field string) string { return formFields[formIndex(field)][1] }
 
 // Problems returns the errors of a field.
 func (f destinationForm) Problems(field string) []fieldProblem {

@@ -107,19 +107,19 @@ func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
 		fields map[string]string
 		want   map[string]string // element texts by ID
 	}{
-		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
+		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL is empty: give"}},
 		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is already in use"}},
 		{"unseen", map[string]string{"#name": "a\u200Bb", "#url0": "ftp://example.com"}, map[string]string{
-			"name": "Name contains an invisible character", "url0": `URL 1 has the protocol "ftp": start it with`,
+			"name": "Name contains an invisible character", "url0": `URL has the protocol "ftp": start it with`,
 		}},
 		{"URLs", map[string]string{"#name": "n", "#url0": "https://", "#url1": "http://u:p@example.com", "#url2": "https://example.com:99999", "#url3": "https://exa mple.com", "#headers4": "A: b"}, map[string]string{
-			"url0": "URL 1 has no host", "url1": "URL 2 contains credentials: use a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is not a valid URL", "url4": "URL 5 is empty",
+			"url0": "URL has no host", "url1": "URL 2 contains credentials: use a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is not a valid URL", "url4": "URL 5 is empty",
 		}},
 		{"headers", map[string]string{
 			"#name": "n", "#url0": "https://a.example", "#headers0": "Host: x", "#url1": "https://b.example", "#headers1": "no colon",
 			"#url2": "https://c.example", "#headers2": "A: 1\nA: 2", "#url3": "https://d.example", "#headers3": "Bad Name: 1", "#url4": "https://e.example", "#headers4": "X-Signature: 1",
 		}, map[string]string{
-			"headers0": `Headers of URL 1 "Host" is set by the collector: remove it`, "headers1": "have no colon in line 1: use the format Name: value", "headers2": "contain A twice",
+			"headers0": `Headers "Host" is set by the collector: remove it`, "headers1": "have no colon in line 1: use the format Name: value", "headers2": "contain A twice",
 			"headers3": `"Bad Name" is not a valid header name`, "headers4": `"X-Signature" is set by the collector`,
 		}},
 		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are empty: select at least one"}},
@@ -316,7 +316,7 @@ func TestConfiguredDestinationShowsSummary(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/destination?name=crm")
 	assert.Zero(t, b.count(":disabled"))
-	for _, part := range []string{"URL 1" + hook.URL + "/crm", "Sourcesweb", "SignatureX-Signature: HMAC-SHA1", "Maximum calls per second5", "X-Team"} {
+	for _, part := range []string{"URL" + hook.URL + "/crm", "Sourcesweb", "SignatureX-Signature: HMAC-SHA1", "Maximum calls per second5", "X-Team"} {
 		assert.Contains(t, b.text(".step"), part)
 	}
 	assert.NotContains(t, b.text("main"), "s3cret")

@@ -55,7 +55,10 @@ func TestPictures(t *testing.T) {
 		name          string
 		dark          bool
 		width, height int64
-	}{{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"tablet", false, 768, 1024}, {"narrow", false, 390, 844}, {"narrow-dark", true, 390, 844}} {
+	}{
+		{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"1024", false, 1024, 900}, {"1024-dark", true, 1024, 900},
+		{"910", false, 910, 900}, {"910-dark", true, 910, 900}, {"narrow", false, 390, 844}, {"narrow-dark", true, 390, 844},
+	} {
 		b.dark(look.dark)
 		b.size(look.width, look.height)
 		for name, path := range map[string]string{
@@ -63,7 +66,7 @@ func TestPictures(t *testing.T) {
 			"problems": "/problems", "problem-replay": "/problems/replay?destination=alerts",
 			"destination": "/destination?name=alerts", "configured": "/destination?name=crm", "new": "/destinations/new", "signatures": "/signatures", "signature": "/signatures?destination=warehouse&call=" + ref,
 			"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117",
-			"sources": "/sources", "users": "/user", "events": "/events", "event": oddEvent("web shop"), "event-with": oddEvent("web shop") + "&path=quantity&has=string",
+			"sources": "/sources", "users": "/user", "user": "/user?id=ada", "plans": "/plans", "events": "/events", "event": oddEvent("web shop"), "event-with": oddEvent("web shop") + "&path=quantity&has=string",
 		} {
 			if name == "older" {
 				b.do(navigate(srv.URL + path))

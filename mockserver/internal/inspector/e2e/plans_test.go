@@ -96,6 +96,7 @@ func TestPlanPageListsViolations(t *testing.T) {
 	assert.Contains(t, first, "missing property /properties/orderId is missing; expected a string")
 	assert.Contains(t, first, "shopline 5 other 2", "the most frequent violation is the first")
 	assert.Contains(t, b.text("tbody"), `"<b>eur"; expected one of`)
+	assert.Less(t, eval[float64](b, `document.querySelector('tbody th a').getBoundingClientRect().height`), 30.0, "the event is on one line")
 	judgeLightAndDark(b, script, "violations")
 	shootWidths(b, "plans")
 	b.look(390, 844, false)

@@ -240,3 +240,20 @@ func (b *tab) typeKeys(text string) {
 		b.key(string(r))
 	}
 }
+
+// TestTypingOnStartPageIsHarmless types a search before the first call. The start page has no
+// search field.
+func TestTypingOnStartPageIsHarmless(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.typeKeys("/order customer")
+	b.pauseTyping()
+	assert.Empty(t, b.search())
+	assert.Contains(t, b.text("#first"), "Waiting for the first call")
+	post(t, srv.URL, "web", track("m1", "ada", "Home", `{}`))
+	b.waitText(row(1), "Home")
+	b.typeKeys("/order")
+	assert.Equal(t, "order", b.search())
+}

@@ -26,7 +26,6 @@ var pageFuncs = template.FuncMap{
 	"plural":     func(n any, one, many string) string { return text.Plural(integer(n), one, many) },
 	"duration":   ShortDuration,
 	"ago":        func(t time.Time) string { return age(time.Since(t)) },
-	"inc":        func(n int) int { return n + 1 },
 	"sentence":   Sentence,
 	"choices":    choices,
 	"capitalize": Capitalize,
