@@ -104,11 +104,13 @@ func TestBatchedDestination(t *testing.T) {
 		assert.EqualValues(t, 259, account(t, srv).Delivered)
 		hook.take()
 
-		// A stop sends no batch that waits, and loses no call.
+		// A pause sends no batch that waits, and loses no call.
 		send(t, srv, track("o", 10))
 		d.Paused = true
 		require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
 		time.Sleep(2 * time.Second)
+		_, calls = hook.take()
+		assert.Zero(t, calls, "a batch was sent after the pause began")
 		d.Paused = false
 		require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
 		time.Sleep(2 * time.Second)

@@ -151,6 +151,9 @@ func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 		send = j.destination.batcher.Send
 	}
 	a := send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
+	if a.Reason == webhook.ReasonCanceled && a.RequestHeader == nil {
+		return a // nothing was sent
+	}
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
@@ -165,11 +168,13 @@ type verdict struct {
 	hold       time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
 	sent       bool          // a request was sent to at least one webhook
+	canceled   bool          // a request was canceled, or not sent because its batch had to wait too long
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
 	v.sent = v.sent || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
+	v.canceled = v.canceled || a.Reason == webhook.ReasonCanceled
 	switch a.Verdict {
 	case webhook.Success:
 		return
@@ -194,8 +199,8 @@ func (v *verdict) conclude() outcome {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
 		return outcomeAnswered
-	case j.requests.parent.Err() != nil:
-		return outcomeUnknown // canceled by the worker
+	case j.requests.parent.Err() != nil || v.canceled:
+		return outcomeUnknown
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
 		if !v.sent {

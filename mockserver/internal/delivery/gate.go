@@ -120,6 +120,13 @@ func (g *gate) isOpen(t *ticket) bool {
 	return t.line.ctx.Err() == nil && !g.limiter.heldUntil.After(time.Now())
 }
 
+// isHeld reports whether a receiver has requested a pause that has not ended.
+func (g *gate) isHeld() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limiter.heldUntil.After(time.Now())
+}
+
 // isShut reports whether the destination is unreachable and no probe is in flight or scheduled
 // for now. The lock is held.
 func (g *gate) isShut(now time.Time) bool {

@@ -124,9 +124,23 @@ const batchRequests = 4
 func (w *Worker) newTarget(d *tracking.Destination) *target {
 	t := &target{Destination: d, redaction: d.Redact.Rules(w.RedactKey)}
 	if d.Batch.Calls > 0 {
-		t.batcher = sender.NewBatcher(&d.Settings, w.Sender.Send)
+		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
+			if !w.maySend(t) { // the calls have waited for the batch
+				return webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
+			}
+			return w.Sender.Send(ctx, r)
+		})
 	}
 	return t
+}
+
+// maySend reports whether a batch may be sent: the destination has the same settings as before, and is
+// not paused.
+func (w *Worker) maySend(t *target) bool {
+	w.mu.Lock()
+	running := w.state == workerRunning
+	w.mu.Unlock()
+	return running && w.settings.Load() == t && !w.gate.isHeld()
 }
 
 // maxCalls returns the maximum number of calls in flight to a target.

@@ -135,7 +135,11 @@ func NewBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Re
 // share returns the result of a batch for each of its calls.
 func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
 	var response webhook.BatchResponse
-	if a.Verdict == webhook.Success {
+	switch {
+	case a.Verdict != webhook.Success:
+	case len(a.ResponseBody) >= maxBatchResponse: // it may name more calls
+		a.Verdict, a.Reason, a.Error = webhook.Temporary, webhook.ReasonStatus, "the response to the batch is longer than 1 MB"
+	default:
 		_ = json.Unmarshal(a.ResponseBody, &response) // another body names no calls
 	}
 	failed := map[string]webhook.FailedCall{}

@@ -30,7 +30,7 @@ const (
 	maxDrained = 64 << 10
 
 	// maxBatchResponse is the maximum number of bytes of the response to a batch that are read.
-	maxBatchResponse = 256 << 10
+	maxBatchResponse = 1 << 20
 
 	// keptHeader is the maximum number of bytes of a response header in an Attempt.
 	keptHeader = 4 << 10
