@@ -39,8 +39,8 @@ type Destination struct {
 	// every two seconds. Each collector of a cluster applies the limit separately. Defaults to no
 	// limit.
 	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
-	// Concurrency is the maximum number of calls in flight, up to 1,000. Defaults to the
-	// collector's setting, or 64.
+	// Concurrency is the maximum number of requests in flight, up to 1,000. Defaults to the
+	// collector's setting, or 64, and to 4 with Settings.Batch.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
 	Disabled bool `json:"disabled,omitempty" yaml:"-"`

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A Batch configures requests with several calls. The body of such a request is a JSON array of the
-// bodies of its calls, which have messageId as an additional last field. The request has no
-// X-Message-Id. Its signatures cover the array. X-Attempt is the highest number of its calls.
+// A Batch configures requests with several calls. The body of such a request is a JSON array. Each
+// element is the body of a call, with an additional last field messageId. The request has no
+// X-Message-Id header. Its signatures cover the array. X-Attempt is the highest attempt number of its
+// calls.
 //
 // A response without 2xx applies to all calls, but if it is 400, 413 or 422, the calls are sent again
 // in smaller batches, so that only the refused calls fail. A 2xx response can refuse single calls,

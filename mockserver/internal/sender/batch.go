@@ -41,9 +41,8 @@ func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Req
 	return &Batcher{settings: settings, limits: settings.Batch.WithDefaults(), send: send, open: map[string]*batch{}}
 }
 
-// Send adds a request of [NewCallRequest] to a batch, and returns the result for its call. If the
-// batch is sent in parts, the result is that of the last part with the call. The context of the
-// batch's first request applies to the whole batch.
+// Send adds a request of [NewCallRequest] to a batch, waits for the response, and returns the result
+// for its call. The context of the batch's first request applies to the whole batch.
 func (b *Batcher) Send(ctx context.Context, r Request) webhook.Attempt {
 	group, index := b.add(r)
 	if index == 0 {

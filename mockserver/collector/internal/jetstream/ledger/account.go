@@ -444,10 +444,23 @@ func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool)
 		l := b.Ledger
 		l.Pending, l.OldestPending = b.Pending()
 		fresh[name] = b.Fresh > 0
-		ledgers = append(ledgers, l)
+		ledgers = append(ledgers, pendingOnce(l))
 	}
 	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
+}
+
+// pendingOnce corrects totals if a replay was read before the outcomes of its calls. Until they are
+// read, the calls are pending twice, and the total of the state that the replay has changed is too
+// small, possibly negative.
+func pendingOnce(l tracking.Ledger) tracking.Ledger {
+	for _, n := range []*int64{&l.Delivered, &l.Failed, &l.Filtered} {
+		if *n < 0 && l.Pending+*n >= 0 {
+			l.Pending += *n
+			*n = 0
+		}
+	}
+	return l
 }
 
 // Destinations returns the attached destinations, sorted.

@@ -70,6 +70,26 @@ func FuzzAccount(f *testing.F) {
 }
 
 // TestAccountTakesEachOutcomeOnce applies outcomes in all possible orders, and repeats them.
+// A process can read a replay before it reads that the calls have failed.
+func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
+	a := New()
+	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
+	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateFailed, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)})
+	check := func(want tracking.Ledger) {
+		t.Helper()
+		ledgers, _ := a.Ledgers()
+		want.Destination, want.OldestPending = "crm", ledgers[0].OldestPending
+		if ledgers[0] != want || !want.Holds() {
+			t.Errorf("got %+v, want %+v", ledgers[0], want)
+		}
+	}
+	check(tracking.Ledger{Accepted: 3, Pending: 3})
+	failed := []record.Failure{{Place: 0}, {Place: 1}}
+	_ = a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}})
+	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
+}
+
 func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 	first := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 2, Again: []int{0}}
 	second := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 1}
