@@ -147,11 +147,11 @@ document.addEventListener('visibilitychange', () => {
 /* Frames. */
 
 function apply(frame, before) {
+  chart.update(frame.now, frame.seconds) // no later frame repeats these seconds
   if (frame.reset) { // a list that is loading continues with a new stream, which checks again
     if (!asking) refresh()
     return
   }
-  chart.update(frame.now, frame.seconds)
   if (frame.counts) count(frame.counts.matched, frame.counts.total, frame.counts.facets)
   if (frame.call && open && !loading) show(open).catch(() => {}) // the stream reports a lost connection
   const hold = isUsed()
