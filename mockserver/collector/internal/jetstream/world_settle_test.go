@@ -215,8 +215,8 @@ func (w *world) check(p *instance, v journal.Verification) {
 			notices++
 		}
 	}
-	if w.kills > 0 { // the outcome of a filtered notice may have been stored without an event
-		unsure += notices
+	if w.kills > 0 { // the outcomes of filtered notices may have been stored without an event
+		unsure += v.Filtered
 	}
 	for _, s := range w.apps {
 		d := w.settings.Destinations[slices.IndexFunc(w.settings.Destinations, func(d tracking.Destination) bool { return d.Name == v.Destination })]
