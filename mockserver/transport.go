@@ -45,6 +45,8 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-w.started:
 	case <-r.Context().Done():
+	}
+	if r.Context().Err() != nil { // the handler may have ended because of it
 		cancel()
 		_ = body.Close()
 		return nil, context.Cause(r.Context())
