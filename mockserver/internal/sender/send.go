@@ -150,16 +150,19 @@ type Content struct {
 	At     time.Time             // time of the signature
 }
 
-// NewCallRequest returns a request that sends a call to a destination with these settings. The
-// body of c is the stored call. The caller sets the Endpoint. The error reports a call that
-// cannot be sent, or an invalid secret. If the settings have a batch, the request can only be sent
-// by a [Batcher] or as part of [NewBatchRequest].
+// NewCallRequest returns a request that sends a call to a destination with these settings, as a
+// batch of one call if they have a batch. The body of c is the stored call. The caller sets the
+// Endpoint. The error reports a call that cannot be sent, or an invalid secret.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
+	if s.Batch.Calls > 0 {
+		element, err := NewElement(s, c)
+		if err != nil {
+			return Request{}, err
+		}
+		return newBatchRequest(s, []Request{element}, c.At)
+	}
 	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
 		return Request{}, err
-	}
-	if s.Batch.Calls > 0 {
-		return Request{Body: withMessageID(c.Body, c.ID), MessageID: c.ID, Number: c.Number}, nil
 	}
 	return NewRequest(s, c)
 }
