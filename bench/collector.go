@@ -31,7 +31,7 @@ const secret = "s3cret"
 
 // hook returns the configuration of a destination.
 func hook(name, url string) string {
-	return fmt.Sprintf("- {name: %s, sharedSecret: %s, webhooks: [{url: '%s'}]}\n", name, secret, url)
+	return fmt.Sprintf("- name: %s\n  sharedSecret: %s\n  webhooks: [{url: '%s'}]\n", name, secret, url)
 }
 
 // collector starts a collector. config is the end of its configuration. If again is set, the
@@ -189,7 +189,8 @@ func (b *bench) deliver() error {
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
-		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency) }})
+		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency, "") }},
+		contestant{"collector, batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, "batch: {calls: 100}") }})
 	if err != nil {
 		return err
 	}
@@ -200,14 +201,15 @@ func (b *bench) deliver() error {
 	return nil
 }
 
-// deliverBacklog fills the queue of a paused destination, and then resumes the destination.
-func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err error) {
+// deliverBacklog fills the queue of a paused destination, and then resumes the destination. settings are
+// further settings of the destination, in YAML.
+func (b *bench) deliverBacklog(d time.Duration, concurrency int, settings string) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
 		return s, err
 	}
 	defer r.refuse()
-	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s", concurrency, hook("hook", r.url())), false)
+	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s  %s\n", concurrency, hook("hook", r.url()), settings), false)
 	if err != nil {
 		return s, err
 	}
