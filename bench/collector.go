@@ -183,14 +183,16 @@ func (b *bench) ingest() error {
 }
 
 func (b *bench) deliver() error {
-	const concurrency = 64
+	const concurrency, batches, distant = 64, "batch: {calls: 100}", 10 * time.Millisecond
 	d := b.runTime(5 * time.Second)
 	all, err := inTurns(b.roundCount(3),
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
-		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency, "") }},
-		contestant{"collector, batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, "batch: {calls: 100}") }})
+		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency, "", 0) }},
+		contestant{"… batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, batches, 0) }},
+		contestant{"… responses after 10 ms", func() (sample, error) { return b.deliverBacklog(d, concurrency, "", distant) }},
+		contestant{"… responses after 10 ms, batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, batches, distant) }})
 	if err != nil {
 		return err
 	}
@@ -202,12 +204,13 @@ func (b *bench) deliver() error {
 }
 
 // deliverBacklog fills the queue of a paused destination, and then resumes the destination. settings are
-// further settings of the destination, in YAML.
-func (b *bench) deliverBacklog(d time.Duration, concurrency int, settings string) (s sample, err error) {
+// further settings of the destination, in YAML. The receiver responds after a delay.
+func (b *bench) deliverBacklog(d time.Duration, concurrency int, settings string, delay time.Duration) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
 		return s, err
 	}
+	r.delay.Store(int64(delay))
 	defer r.refuse()
 	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s  %s\n", concurrency, hook("hook", r.url()), settings), false)
 	if err != nil {
