@@ -51,6 +51,7 @@ func (w *world) changeExtra() {
 			_ = p.engine.AddDestination(ctx, d) // it may exist
 		default:
 			if p.engine.ChangeDestination(ctx, extra, change) == nil {
+				to.ordered = to.ordered && onFailure == tracking.OnFailureHold // a retry may overlap with a call that has overtaken it
 				p.note("%s: now it has the settings %+v", extra, to)
 				now, now.since = to, time.Now()
 			}
