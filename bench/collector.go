@@ -182,17 +182,20 @@ func (b *bench) ingest() error {
 	return nil
 }
 
+// concurrency is the number of requests in flight of deliver.
+const concurrency = 64
+
 func (b *bench) deliver() error {
-	const concurrency, batches, distant = 64, "batch: {calls: 100}", 10 * time.Millisecond
+	const batches, distant = "batch: {calls: 100}", 10 * time.Millisecond
 	d := b.runTime(5 * time.Second)
 	all, err := inTurns(b.roundCount(3),
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
-		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency, "", 0) }},
-		contestant{"… batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, batches, 0) }},
-		contestant{"… responses after 10 ms", func() (sample, error) { return b.deliverBacklog(d, concurrency, "", distant) }},
-		contestant{"… responses after 10 ms, batches of 100", func() (sample, error) { return b.deliverBacklog(d, concurrency, batches, distant) }})
+		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, "", 0) }},
+		contestant{"… batches of 100", func() (sample, error) { return b.deliverBacklog(d, batches, 0) }},
+		contestant{"… responses after 10 ms", func() (sample, error) { return b.deliverBacklog(d, "", distant) }},
+		contestant{"… responses after 10 ms, batches of 100", func() (sample, error) { return b.deliverBacklog(d, batches, distant) }})
 	if err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (b *bench) deliver() error {
 
 // deliverBacklog fills the queue of a paused destination, and then resumes the destination. settings are
 // further settings of the destination, in YAML. The receiver responds after a delay.
-func (b *bench) deliverBacklog(d time.Duration, concurrency int, settings string, delay time.Duration) (s sample, err error) {
+func (b *bench) deliverBacklog(d time.Duration, settings string, delay time.Duration) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
 		return s, err

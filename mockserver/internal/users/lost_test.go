@@ -254,8 +254,8 @@ func TestLostSegmentAfterNotices(t *testing.T) {
 		before, lost, now []string // lists
 		after             []string // notices
 	}{
-		"notices created":    {`"left":3,"sent":4`, []string{"ada", "bob", "cy", "dan"}, []string{"ada", "eve"}, []string{"ada", "cy", "dan"}, []string{"cy true", "dan true"}},
-		"a notice filtered":  {`"entered":1,"left":2`, []string{"ada", "bob"}, []string{"cy"}, []string{"ada", "bob"}, nil},
+		"notices created":                   {`"left":3,"sent":4`, []string{"ada", "bob", "cy", "dan"}, []string{"ada", "eve"}, []string{"ada", "cy", "dan"}, []string{"cy true", "dan true"}},
+		"a notice filtered":                 {`"entered":1,"left":2`, []string{"ada", "bob"}, []string{"cy"}, []string{"ada", "bob"}, nil},
 		"a notice of another user filtered": {`"entered":1,"left":2`, []string{"ada", "bob"}, []string{"cy"}, []string{"bob"}, []string{"ada false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
