@@ -1,0 +1,268 @@
+package baseline
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+const (
+	// MaxCalls is the maximum number of calls in a file.
+	MaxCalls = 10_000
+	// MaxBytes is the maximum size of a file.
+	MaxBytes = 64 << 20
+	// version is the version of the format.
+	version = "1"
+)
+
+// A File is the content of a baseline file.
+type File struct{ users []user }
+
+// A user is the list of calls of one user.
+type user struct {
+	anyOrder bool // whether the order of the calls does not matter
+	calls    []call
+}
+
+// A call is a normalized call: an object decoded with jsondiff.Decode.
+type call map[string]any
+
+// omitted contains the fields of a call that are not recorded.
+var omitted = []fields.Field{fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey}
+
+func (c call) text(f fields.Field) string {
+	s, _ := c[fields.Names[f]].(string)
+	return s
+}
+
+// time returns the time of the call by the sender's clock.
+func (c call) time() time.Time {
+	t, err := fields.ParseTime(cmp.Or(c.text(fields.OriginalTimestamp), c.text(fields.Timestamp)))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// title names the call by its type and event.
+func (c call) title() string {
+	typ := c.text(fields.Type)
+	title := text.CutBytes(text.MaxRepeated, strings.Trim(fmt.Sprintf("%q", typ), `"`))
+	if name := c.text(fields.TypeNamed(typ).Title); name != "" {
+		title += " " + text.Quote(text.MaxRepeated, name)
+	}
+	return title
+}
+
+// key returns the call as JSON. Calls with equal keys are equal.
+func (c call) key() string {
+	b, _ := json.Marshal(c) // cannot fail: the call was decoded from JSON
+	return string(b)
+}
+
+// Record returns the file for the bodies of calls, which are in order of arrival.
+func Record(bodies []json.RawMessage) (*File, error) {
+	if len(bodies) > MaxCalls {
+		return nil, fmt.Errorf("a baseline has at most %s calls, not %s: select fewer calls", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
+	}
+	f := &File{}
+	byID := links{}
+	calls := make([]call, len(bodies))
+	for i, body := range bodies {
+		v, err := jsondiff.Decode(body)
+		c, ok := v.(map[string]any)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("call %d is not a JSON object", i+1)
+		}
+		calls[i] = c
+		byID.add(calls[i])
+	}
+	slices.SortStableFunc(calls, func(a, b call) int { return a.time().Compare(b.time()) })
+	position := map[string]int{} // index in f.users, by the first ID of the user
+	for _, c := range calls {
+		id := byID.add(c)
+		if _, known := position[id]; !known {
+			position[id] = len(f.users)
+			f.users = append(f.users, user{})
+		}
+		u := &f.users[position[id]]
+		u.calls = append(u.calls, c)
+	}
+	for _, u := range f.users {
+		u.normalize()
+	}
+	f.sort()
+	return f, nil
+}
+
+// ids yields the names and the values of the fields that identify the user.
+func (c call) ids() iter.Seq2[string, string] {
+	return func(yield func(name, id string) bool) {
+		for _, f := range []fields.Field{fields.UserID, fields.AnonymousID, fields.PreviousID} {
+			if id := c.text(f); id != "" && !yield(fields.Names[f], id) {
+				return
+			}
+		}
+	}
+}
+
+// links maps each ID to another ID of the same user, except the first one.
+type links map[string]string
+
+// add links the IDs of a call, and returns one of them.
+func (l links) add(c call) (first string) {
+	for _, id := range c.ids() {
+		if id = l.first(id); first == "" {
+			first = id
+		} else if id != first {
+			l[id] = first
+		}
+	}
+	return first
+}
+
+// first returns the first ID of the user with an ID.
+func (l links) first(id string) string {
+	first := id
+	for l[first] != "" {
+		first = l[first]
+	}
+	for id != first { // shortens the path for later calls
+		id, l[id] = l[id], first
+	}
+	return first
+}
+
+// sort sorts the users by the titles of their calls, then by their content. Most changes of
+// properties therefore keep the position of a user.
+func (f *File) sort() {
+	keys := make(map[*call]string, len(f.users)) // by the first call, because sorting moves users
+	for i := range f.users {
+		u := &f.users[i]
+		keys[&u.calls[0]] = u.titles() + "\n" + u.key()
+	}
+	slices.SortFunc(f.users, func(a, b user) int { return cmp.Compare(keys[&a.calls[0]], keys[&b.calls[0]]) })
+}
+
+// sort sorts the calls of a user whose order does not matter.
+func (u *user) sort() {
+	if u.anyOrder {
+		slices.SortStableFunc(u.calls, func(a, b call) int {
+			return cmp.Or(cmp.Compare(a.title(), b.title()), cmp.Compare(a.key(), b.key()))
+		})
+	}
+}
+
+func (u *user) titles() string { return u.join(call.title) }
+func (u *user) key() string    { return u.join(call.key) }
+
+func (u *user) join(f func(call) string) string {
+	parts := make([]string, len(u.calls))
+	for i, c := range u.calls {
+		parts[i] = f(c)
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Calls returns the number of calls.
+func (f *File) Calls() (n int) {
+	for _, u := range f.users {
+		n += len(u.calls)
+	}
+	return n
+}
+
+// Users returns the number of users.
+func (f *File) Users() int { return len(f.users) }
+
+// encodedUser is the format of a user in a file.
+type encodedUser struct {
+	Order string `json:"order,omitempty"`
+	Calls []call `json:"calls"`
+}
+
+// Encode returns the file as indented JSON. Equal files have equal bytes.
+func (f *File) Encode() []byte {
+	file := struct {
+		Version json.Number   `json:"version"`
+		Users   []encodedUser `json:"users"`
+	}{version, []encodedUser{}}
+	for _, u := range f.users {
+		encoded := encodedUser{Calls: u.calls}
+		if u.anyOrder {
+			encoded.Order = "any"
+		}
+		file.Users = append(file.Users, encoded)
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(file) // cannot fail: calls were decoded from JSON
+	return b.Bytes()
+}
+
+// Parse reads a file.
+func Parse(data []byte) (*File, error) {
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
+	}
+	v, err := jsondiff.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("invalid JSON: %w", err)
+	}
+	file, _ := v.(map[string]any)
+	users, ok := file["users"].([]any)
+	switch v := file["version"]; {
+	case v == nil || !ok:
+		return nil, errors.New("not a baseline: a baseline is an object with the fields version and users")
+	case v != json.Number(version):
+		return nil, fmt.Errorf("version %s is not supported: use version %s", jsondiff.Text(v, text.MaxRepeated), version)
+	}
+	f := &File{}
+	for i, v := range users {
+		u, err := parseUser(v)
+		if err != nil {
+			return nil, fmt.Errorf("users[%d]%w", i, err)
+		}
+		f.users = append(f.users, u)
+	}
+	if f.Calls() > MaxCalls {
+		return nil, fmt.Errorf("contains more than %s calls", text.GroupDigits(MaxCalls))
+	}
+	return f, nil
+}
+
+// parseUser parses a user. Its errors begin with the path below the user.
+func parseUser(v any) (u user, err error) {
+	object, _ := v.(map[string]any)
+	calls, ok := object["calls"].([]any)
+	if !ok || len(calls) == 0 {
+		return u, errors.New(" must be an object with the field calls, an array that is not empty")
+	}
+	switch order := object["order"]; order {
+	case nil:
+	case "any":
+		u.anyOrder = true
+	default:
+		return u, fmt.Errorf(".order is %s: use \"any\", or remove it", jsondiff.Text(order, text.MaxRepeated))
+	}
+	for i, v := range calls {
+		c, ok := v.(map[string]any)
+		if !ok {
+			return u, fmt.Errorf(".calls[%d] is not an object", i)
+		}
+		u.calls = append(u.calls, c)
+	}
+	return u, nil
+}
