@@ -104,8 +104,9 @@ func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 			}
 		}
 	}
-	for i, j := range x.wantOf {
-		c := &got.calls[i]
+	for i, before := range ends(x.wantOf, moved, want) {
+		addMissing(before)
+		c, j := &got.calls[i], x.wantOf[i]
 		d := Difference{User: name, Call: c.title}
 		if j < 0 {
 			d.Kind = New
@@ -117,8 +118,6 @@ func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 		}
 		if moved[i] {
 			d.Kind, d.Details = Moved, []string{fmt.Sprintf("is call %d of the user, want call %d", i+1, j+1)}
-		} else if !want.anyOrder {
-			addMissing(j)
 		}
 		if lines := differences(c.call, want.calls[j].call); len(lines) > 0 {
 			d.Kind, d.Details = cmp.Or(d.Kind, Changed), append(d.Details, lines...)
@@ -126,6 +125,19 @@ func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 		r.add(d)
 	}
 	addMissing(len(want.calls))
+}
+
+// ends returns, for each call of the run, the index of the next call of the file that is in order:
+// the calls before it are not after the call of the run.
+func ends(wantOf []int, moved []bool, want *candidate) []int {
+	ends, end := make([]int, len(wantOf)), len(want.calls)
+	for i := len(wantOf) - 1; i >= 0 && !want.anyOrder; i-- {
+		if wantOf[i] >= 0 && !moved[i] {
+			end = wantOf[i]
+		}
+		ends[i] = end
+	}
+	return ends
 }
 
 func (r *Report) add(d Difference) {
@@ -138,7 +150,7 @@ func (r *Report) add(d Difference) {
 // Text describes the report for people. The first line contains the numbers of differences.
 func (r *Report) Text() string {
 	if r.OK {
-		return fmt.Sprintf("%s of %s as in the baseline", text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"))
+		return fmt.Sprintf("%s of %s match the baseline", text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"))
 	}
 	lines := []string{fmt.Sprintf("%s from the baseline (received %s of %s)", text.Plural(len(r.Differences), "difference", "differences"),
 		text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"))}

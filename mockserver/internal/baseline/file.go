@@ -18,7 +18,7 @@ import (
 
 const (
 	// MaxCalls is the maximum number of calls in a file.
-	MaxCalls = 10_000
+	MaxCalls = 5_000
 	// MaxBytes is the maximum size of a file.
 	MaxBytes = 64 << 20
 	// version is the version of the format.
@@ -229,11 +229,14 @@ func Parse(data []byte) (*File, error) {
 	case v != json.Number(version):
 		return nil, fmt.Errorf("version %s is not supported: use version %s", jsondiff.Text(v, text.MaxRepeated), version)
 	}
+	if err := onlyFields(file, "version", "users"); err != nil {
+		return nil, err
+	}
 	f := &File{}
 	for i, v := range users {
 		u, err := parseUser(v)
 		if err != nil {
-			return nil, fmt.Errorf("users[%d]%w", i, err)
+			return nil, fmt.Errorf("users[%d]: %w", i, err)
 		}
 		f.users = append(f.users, u)
 	}
@@ -243,24 +246,36 @@ func Parse(data []byte) (*File, error) {
 	return f, nil
 }
 
-// parseUser parses a user. Its errors begin with the path below the user.
+// onlyFields returns an error if an object has other fields.
+func onlyFields(object map[string]any, names ...string) error {
+	for name := range object {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("unknown field %s: use %s", text.Quote(text.MaxRepeated, name), text.Alternatives(names))
+		}
+	}
+	return nil
+}
+
 func parseUser(v any) (u user, err error) {
 	object, _ := v.(map[string]any)
 	calls, ok := object["calls"].([]any)
 	if !ok || len(calls) == 0 {
-		return u, errors.New(" must be an object with the field calls, an array that is not empty")
+		return u, errors.New("a user is an object with the field calls, an array with at least one call")
+	}
+	if err := onlyFields(object, "calls", "order"); err != nil {
+		return u, err
 	}
 	switch order := object["order"]; order {
 	case nil:
 	case "any":
 		u.anyOrder = true
 	default:
-		return u, fmt.Errorf(".order is %s: use \"any\", or remove it", jsondiff.Text(order, text.MaxRepeated))
+		return u, fmt.Errorf("order is %s: use \"any\", or remove it", jsondiff.Text(order, text.MaxRepeated))
 	}
 	for i, v := range calls {
 		c, ok := v.(map[string]any)
 		if !ok {
-			return u, fmt.Errorf(".calls[%d] is not an object", i)
+			return u, fmt.Errorf("calls[%d] is not an object", i)
 		}
 		u.calls = append(u.calls, c)
 	}

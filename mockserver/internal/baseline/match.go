@@ -24,7 +24,7 @@ type candidate struct {
 	calls        []keyed
 	anyOrder     bool
 	keys, titles []string // of the calls, sorted
-	ids          []string // IDs without placeholders
+	id           string   // first ID without placeholders; may be empty
 }
 
 func candidates(f *File) []candidate {
@@ -36,8 +36,8 @@ func candidates(f *File) []candidate {
 			k := keyed{one, one.key(), one.title()}
 			c.calls, c.keys, c.titles = append(c.calls, k), append(c.keys, k.key), append(c.titles, k.title)
 			for _, id := range one.ids() {
-				if !strings.Contains(id, "<") && !slices.Contains(c.ids, id) {
-					c.ids = append(c.ids, id)
+				if c.id == "" && !strings.Contains(id, "<") {
+					c.id = id
 				}
 			}
 		}
@@ -57,16 +57,31 @@ func newMatching(got, want int) matching {
 
 func (x *matching) add(i, j int) { x.wantOf[i], x.gotOf[j] = j, i }
 
-// complete matches each remaining element of the file with the first equal one of the run.
-func (x *matching) complete(equal func(i, j int) bool) {
+// complete matches each remaining element of the file with the first remaining element of the run
+// that has the same group, and is equal. Elements without a group do not match.
+func (x *matching) complete(gotGroup, wantGroup func(int) string, equal func(i, j int) bool) {
+	groups := map[string][]int{}
+	for i := range x.wantOf {
+		if x.wantOf[i] < 0 {
+			group := gotGroup(i)
+			groups[group] = append(groups[group], i)
+		}
+	}
+	delete(groups, "")
 	for j := range x.gotOf {
-		for i := 0; i < len(x.wantOf) && x.gotOf[j] < 0; i++ {
-			if x.wantOf[i] < 0 && equal(i, j) {
-				x.add(i, j)
-			}
+		if x.gotOf[j] >= 0 {
+			continue
+		}
+		group := wantGroup(j)
+		if n := slices.IndexFunc(groups[group], func(i int) bool { return equal(i, j) }); n >= 0 {
+			x.add(groups[group][n], j)
+			groups[group] = slices.Delete(groups[group], n, n+1)
 		}
 	}
 }
+
+// always is the equality of elements that are equal if their groups are.
+func always(int, int) bool { return true }
 
 // A matcher matches the users and calls of a run with a file.
 type matcher struct{ comparisons int }
@@ -74,30 +89,30 @@ type matcher struct{ comparisons int }
 // users matches users.
 func (m *matcher) users(got, want []candidate) matching {
 	x := newMatching(len(got), len(want))
-	x.complete(func(i, j int) bool { return slices.Equal(got[i].keys, want[j].keys) && m.equalUsers(&got[i], &want[j]) })
-	x.complete(func(i, j int) bool { return m.equalUsers(&got[i], &want[j]) })
-	x.complete(func(i, j int) bool {
-		return slices.ContainsFunc(got[i].ids, func(id string) bool { return slices.Contains(want[j].ids, id) })
-	})
+	complete := func(group func(*candidate) string, equal func(i, j int) bool) {
+		x.complete(func(i int) string { return group(&got[i]) }, func(j int) string { return group(&want[j]) }, equal)
+	}
+	equal := func(i, j int) bool { return m.equalUsers(&got[i], &want[j]) }
+	complete(func(c *candidate) string { return strings.Join(c.keys, "\n") }, equal)
+	complete(func(c *candidate) string { return strings.Join(c.titles, "\n") }, equal)
+	complete(func(c *candidate) string { return c.id }, always)
 	x.overlapping(got, want)
 	return x
 }
 
-// equalUsers reports whether a user has no differences from a user in a file.
+// equalUsers reports whether a user has no differences from a user in a file with the same events.
 func (m *matcher) equalUsers(got, want *candidate) bool {
-	if !slices.Equal(got.titles, want.titles) {
-		return false
-	}
-	x := newMatching(len(got.calls), len(want.calls))
 	if want.anyOrder {
-		x, _ = m.calls(got, want)
-	} else {
-		for i := range got.calls {
-			x.add(i, i)
+		x, _ := m.calls(got, want)
+		for i, j := range x.wantOf {
+			if !m.equal(&got.calls[i], &want.calls[j]) {
+				return false
+			}
 		}
+		return true
 	}
-	for i, j := range x.wantOf {
-		if !m.equal(&got.calls[i], &want.calls[j]) {
+	for i := range got.calls {
+		if !m.equal(&got.calls[i], &want.calls[i]) {
 			return false
 		}
 	}
@@ -175,9 +190,11 @@ func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 		m.align(&x, got.calls, want.calls)
 	}
 	inOrder := slices.Clone(x.wantOf)
-	x.complete(func(i, j int) bool { return got.calls[i].key == want.calls[j].key })
-	x.complete(func(i, j int) bool { return m.equal(&got.calls[i], &want.calls[j]) })
-	x.complete(func(i, j int) bool { return got.calls[i].title == want.calls[j].title })
+	key := func(list []keyed) func(int) string { return func(i int) string { return list[i].key } }
+	title := func(list []keyed) func(int) string { return func(i int) string { return list[i].title } }
+	x.complete(key(got.calls), key(want.calls), always)
+	x.complete(title(got.calls), title(want.calls), func(i, j int) bool { return m.equal(&got.calls[i], &want.calls[j]) })
+	x.complete(title(got.calls), title(want.calls), always)
 	moved = make([]bool, len(x.wantOf))
 	for i, j := range x.wantOf {
 		moved[i] = !want.anyOrder && j >= 0 && inOrder[i] < 0
