@@ -327,7 +327,7 @@ func TestEachChangeIsReported(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	_, err := baseline.Record(make([]json.RawMessage, baseline.MaxCalls+1))
-	require.EqualError(t, err, "a baseline has at most 5,000 calls, not 5,001: select fewer calls")
+	require.EqualError(t, err, "a baseline has at most 5,000 calls, and the run has at least 5,001")
 	_, err = baseline.Record([]json.RawMessage{[]byte(`{}`), []byte(`[]`)})
 	require.EqualError(t, err, "call 2 is not a JSON object")
 }

@@ -28,7 +28,7 @@ var marks = map[Kind]string{Missing: "-", New: "+", Moved: "!", Changed: "!", sa
 
 // A Difference is a call of a run that differs from the file.
 type Difference struct {
-	User    string   `json:"user"` // user in the file, such as "user 1, userId u1", or "new user, …"
+	User    string   `json:"user"` // user in the file, such as user 1, userId "u1"
 	Kind    Kind     `json:"kind"`
 	Call    string   `json:"call"` // type and event, such as track "Signed Up"
 	Details []string `json:"details,omitempty"`
@@ -73,7 +73,7 @@ func idOf(lists ...[]keyed) (described string) {
 			for name, id := range c.ids() {
 				isRandom := strings.Contains(id, "<")
 				if described == "" || !isRandom {
-					described = ", " + name + " " + text.CutBytes(maxID, id)
+					described = ", " + name + " " + text.Quote(maxID, id)
 				}
 				if !isRandom {
 					return described

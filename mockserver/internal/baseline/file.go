@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +75,7 @@ func (c call) key() string {
 // Record returns the file for the bodies of calls, which are in order of arrival.
 func Record(bodies []json.RawMessage) (*File, error) {
 	if len(bodies) > MaxCalls {
-		return nil, fmt.Errorf("a baseline has at most %s calls, not %s: select fewer calls", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
+		return nil, fmt.Errorf("a baseline has at most %s calls, and the run has at least %s", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
 	}
 	f := &File{}
 	byID := links{}
@@ -280,4 +282,36 @@ func parseUser(v any) (u user, err error) {
 		u.calls = append(u.calls, c)
 	}
 	return u, nil
+}
+
+// Load reads the file at a path.
+func Load(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Save writes a run to the file at a path. If the file exists, it merges them; see [Merge].
+func Save(path string, run *File, widen bool) error {
+	old, err := Load(path)
+	switch {
+	case err == nil:
+		if run, err = Merge(run, old, widen); err != nil {
+			return err
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	case widen:
+		return fmt.Errorf("%w: record a run before you widen the file", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, run.Encode(), 0o644)
 }
