@@ -399,7 +399,7 @@ func (v View) baseline(file string, match []Match) error {
 		return err
 	}
 	if report := baseline.Compare(run, want); !report.OK {
-		return fmt.Errorf("%s: %s\n\nTo accept the differences, run the test with ANALYTICS_BASELINE=record.", file, report.Text())
+		return fmt.Errorf("%s: %s\n\nto accept the differences, run the test with ANALYTICS_BASELINE=record", file, report.Text())
 	}
 	return nil
 }

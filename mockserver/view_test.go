@@ -364,7 +364,7 @@ user 1, userId "user-<hex>"
 ! track "Signed Up"
       properties.plan is "Free", want "Pro"
 
-To accept the differences, run the test with ANALYTICS_BASELINE=record.`, check(call("3333", `"Free"`)))
+to accept the differences, run the test with ANALYTICS_BASELINE=record`, check(call("3333", `"Free"`)))
 
 	t.Setenv("ANALYTICS_BASELINE", "widen")
 	assert.Empty(t, check(call("3333", `"Free"`)))

@@ -84,7 +84,9 @@ func TestDifferences(t *testing.T) {
 		"missing-user": run(0, 1, 2, 3, 4),
 		"new-user":     all + "\n" + `{"type":"page","name":"Home","anonymousId":"0d8f3c1e-6a55-4d9e-b3ad-111111111111"}`,
 		"other-user":   strings.Replace(all, "job-7", "job-8", 1),
-		"several":      strings.NewReplacer(`"rows":10`, `"rows":11`, `"plan":"Enterprise","seats"`, `"plan":"Free","seats"`).Replace(run(0, 2, 1, 3, 5)),
+		"pull-request": strings.NewReplacer(`"total":25.5`, `"total":"25.5"`, `"seats":3,`, ``).Replace(run(0, 2, 3, 4, 5)) + "\n" +
+			`{"type":"track","event":"Coupon Applied","userId":"user-123","properties":{"code":"SPRING"},"timestamp":"1970-01-01T00:00:00.0025Z"}`,
+		"several": strings.NewReplacer(`"rows":10`, `"rows":11`, `"plan":"Enterprise","seats"`, `"plan":"Free","seats"`).Replace(run(0, 2, 1, 3, 5)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := baseline.Compare(record(t, calls), stored(t, record(t, first)))
@@ -377,6 +379,7 @@ func TestInvalidFiles(t *testing.T) {
 // is written and read, and that the other functions accept it.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(first), []byte(`{"version":1,"users":[{"calls":[{"type":"track","event":"E","properties":{"a":"<number>","b":"<optional>"}}],"order":"any"}]}`))
+	f.Add([]byte(`{}`), []byte(`{"version":1,"users":[{"calls":[{"":"x"}]}]}`)) // a field without a name is not the event
 	f.Fuzz(func(t *testing.T, run, file []byte) {
 		if len(run)+len(file) > 2000 {
 			return // the time is quadratic in the number of calls

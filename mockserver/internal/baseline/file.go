@@ -60,8 +60,8 @@ func (c call) time() time.Time {
 func (c call) title() string {
 	typ := c.text(fields.Type)
 	title := text.CutBytes(text.MaxRepeated, strings.Trim(fmt.Sprintf("%q", typ), `"`))
-	if name := c.text(fields.TypeNamed(typ).Title); name != "" {
-		title += " " + text.Quote(text.MaxRepeated, name)
+	if f := fields.TypeNamed(typ).Title; fields.Names[f] != "" && c.text(f) != "" { // other types have no Title
+		title += " " + text.Quote(text.MaxRepeated, c.text(f))
 	}
 	return title
 }
