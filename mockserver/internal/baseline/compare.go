@@ -46,7 +46,7 @@ type Report struct {
 
 // Compare returns the differences of a run from a file.
 func Compare(got, want *File) *Report {
-	r := &Report{Calls: got.Calls(), Users: got.Users(), Differences: []Difference{}}
+	r := &Report{Calls: got.Calls(), Users: len(got.Users), Differences: []Difference{}}
 	m := &matcher{}
 	g, w := candidates(got), candidates(want)
 	x := m.users(g, w)
@@ -131,7 +131,7 @@ func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 // the calls before it are not after the call of the run.
 func ends(wantOf []int, moved []bool, want *candidate) []int {
 	ends, end := make([]int, len(wantOf)), len(want.calls)
-	for i := len(wantOf) - 1; i >= 0 && !want.anyOrder; i-- {
+	for i := len(wantOf) - 1; i >= 0 && want.order != anyOrder; i-- {
 		if wantOf[i] >= 0 && !moved[i] {
 			end = wantOf[i]
 		}

@@ -24,17 +24,22 @@ const (
 	// MaxBytes is the maximum size of a file.
 	MaxBytes = 64 << 20
 	// version is the version of the format.
-	version = "1"
+	version = 1
 )
 
 // A File is the content of a baseline file.
-type File struct{ users []user }
+type File struct {
+	Version int    `json:"version"`
+	Users   []user `json:"users"`
+}
 
 // A user is the list of calls of one user.
 type user struct {
-	anyOrder bool // whether the order of the calls does not matter
-	calls    []call
+	Order string `json:"order,omitempty"` // anyOrder, or empty if the order of the calls matters
+	Calls []call `json:"calls"`
 }
+
+const anyOrder = "any"
 
 // A call is a normalized call: an object decoded with jsondiff.Decode.
 type call map[string]any
@@ -42,9 +47,15 @@ type call map[string]any
 // omitted contains the fields of a call that are not recorded.
 var omitted = []fields.Field{fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey}
 
+// text returns the content of a string, or the digits of a number.
 func (c call) text(f fields.Field) string {
-	s, _ := c[fields.Names[f]].(string)
-	return s
+	switch v := c[fields.Names[f]].(type) {
+	case string:
+		return v
+	case json.Number:
+		return string(v)
+	}
+	return ""
 }
 
 // time returns the time of the call by the sender's clock.
@@ -77,7 +88,7 @@ func Record(bodies []json.RawMessage) (*File, error) {
 	if len(bodies) > MaxCalls {
 		return nil, fmt.Errorf("a baseline has at most %s calls, and the run has at least %s", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
 	}
-	f := &File{}
+	f := newFile()
 	byID := links{}
 	calls := make([]call, len(bodies))
 	for i, body := range bodies {
@@ -90,17 +101,17 @@ func Record(bodies []json.RawMessage) (*File, error) {
 		byID.add(calls[i])
 	}
 	slices.SortStableFunc(calls, func(a, b call) int { return a.time().Compare(b.time()) })
-	position := map[string]int{} // index in f.users, by the first ID of the user
+	position := map[string]int{} // index in f.Users, by the first ID of the user
 	for _, c := range calls {
 		id := byID.add(c)
 		if _, known := position[id]; !known {
-			position[id] = len(f.users)
-			f.users = append(f.users, user{})
+			position[id] = len(f.Users)
+			f.Users = append(f.Users, user{})
 		}
-		u := &f.users[position[id]]
-		u.calls = append(u.calls, c)
+		u := &f.Users[position[id]]
+		u.Calls = append(u.Calls, c)
 	}
-	for _, u := range f.users {
+	for _, u := range f.Users {
 		u.normalize()
 	}
 	f.sort()
@@ -148,18 +159,18 @@ func (l links) first(id string) string {
 // sort sorts the users by the titles of their calls, then by their content. Most changes of
 // properties therefore keep the position of a user.
 func (f *File) sort() {
-	keys := make(map[*call]string, len(f.users)) // by the first call, because sorting moves users
-	for i := range f.users {
-		u := &f.users[i]
-		keys[&u.calls[0]] = u.titles() + "\n" + u.key()
+	keys := make(map[*call]string, len(f.Users)) // by the first call, because sorting moves users
+	for i := range f.Users {
+		u := &f.Users[i]
+		keys[&u.Calls[0]] = u.titles() + "\n" + u.key()
 	}
-	slices.SortFunc(f.users, func(a, b user) int { return cmp.Compare(keys[&a.calls[0]], keys[&b.calls[0]]) })
+	slices.SortFunc(f.Users, func(a, b user) int { return cmp.Compare(keys[&a.Calls[0]], keys[&b.Calls[0]]) })
 }
 
 // sort sorts the calls of a user whose order does not matter.
 func (u *user) sort() {
-	if u.anyOrder {
-		slices.SortStableFunc(u.calls, func(a, b call) int {
+	if u.Order == anyOrder {
+		slices.SortStableFunc(u.Calls, func(a, b call) int {
 			return cmp.Or(cmp.Compare(a.title(), b.title()), cmp.Compare(a.key(), b.key()))
 		})
 	}
@@ -169,48 +180,30 @@ func (u *user) titles() string { return u.join(call.title) }
 func (u *user) key() string    { return u.join(call.key) }
 
 func (u *user) join(f func(call) string) string {
-	parts := make([]string, len(u.calls))
-	for i, c := range u.calls {
+	parts := make([]string, len(u.Calls))
+	for i, c := range u.Calls {
 		parts[i] = f(c)
 	}
 	return strings.Join(parts, "\n")
 }
 
+func newFile() *File { return &File{Version: version, Users: []user{}} }
+
 // Calls returns the number of calls.
 func (f *File) Calls() (n int) {
-	for _, u := range f.users {
-		n += len(u.calls)
+	for _, u := range f.Users {
+		n += len(u.Calls)
 	}
 	return n
 }
 
-// Users returns the number of users.
-func (f *File) Users() int { return len(f.users) }
-
-// encodedUser is the format of a user in a file.
-type encodedUser struct {
-	Order string `json:"order,omitempty"`
-	Calls []call `json:"calls"`
-}
-
 // Encode returns the file as indented JSON. Equal files have equal bytes.
 func (f *File) Encode() []byte {
-	file := struct {
-		Version json.Number   `json:"version"`
-		Users   []encodedUser `json:"users"`
-	}{version, []encodedUser{}}
-	for _, u := range f.users {
-		encoded := encodedUser{Calls: u.calls}
-		if u.anyOrder {
-			encoded.Order = "any"
-		}
-		file.Users = append(file.Users, encoded)
-	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(file) // cannot fail: calls were decoded from JSON
+	_ = encoder.Encode(f) // cannot fail: calls were decoded from JSON
 	return b.Bytes()
 }
 
@@ -219,69 +212,31 @@ func Parse(data []byte) (*File, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
 	}
-	v, err := jsondiff.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("invalid JSON: %w", err)
-	}
-	file, _ := v.(map[string]any)
-	users, ok := file["users"].([]any)
-	switch v := file["version"]; {
-	case v == nil || !ok:
-		return nil, errors.New("not a baseline: a baseline is an object with the fields version and users")
-	case v != json.Number(version):
-		return nil, fmt.Errorf("version %s is not supported: use version %s", jsondiff.Text(v, text.MaxRepeated), version)
-	}
-	if err := onlyFields(file, "version", "users"); err != nil {
-		return nil, err
-	}
 	f := &File{}
-	for i, v := range users {
-		u, err := parseUser(v)
-		if err != nil {
-			return nil, fmt.Errorf("users[%d]: %w", i, err)
-		}
-		f.users = append(f.users, u)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(f)
+	if err == nil && len(bytes.TrimSpace(data[decoder.InputOffset():])) > 0 {
+		err = errors.New("data after the first value")
 	}
-	if f.Calls() > MaxCalls {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("not a baseline: %s", text.CutBytes(text.MaxRepeated, strings.TrimPrefix(err.Error(), "json: ")))
+	case f.Version != version:
+		return nil, fmt.Errorf("not a baseline of version %d: version is %d", version, f.Version)
+	case f.Calls() > MaxCalls:
 		return nil, fmt.Errorf("contains more than %s calls", text.GroupDigits(MaxCalls))
 	}
+	for i, u := range f.Users {
+		if len(u.Calls) == 0 || slices.ContainsFunc(u.Calls, func(c call) bool { return c == nil }) {
+			return nil, fmt.Errorf("users[%d] must have at least one call, and no null", i)
+		}
+		if u.Order != "" && u.Order != anyOrder {
+			return nil, fmt.Errorf("users[%d].order is %s: use %q, or remove it", i, text.Quote(text.MaxRepeated, u.Order), anyOrder)
+		}
+	}
 	return f, nil
-}
-
-// onlyFields returns an error if an object has other fields.
-func onlyFields(object map[string]any, names ...string) error {
-	for name := range object {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("unknown field %s: use %s", text.Quote(text.MaxRepeated, name), text.Alternatives(names))
-		}
-	}
-	return nil
-}
-
-func parseUser(v any) (u user, err error) {
-	object, _ := v.(map[string]any)
-	calls, ok := object["calls"].([]any)
-	if !ok || len(calls) == 0 {
-		return u, errors.New("a user is an object with the field calls, an array with at least one call")
-	}
-	if err := onlyFields(object, "calls", "order"); err != nil {
-		return u, err
-	}
-	switch order := object["order"]; order {
-	case nil:
-	case "any":
-		u.anyOrder = true
-	default:
-		return u, fmt.Errorf("order is %s: use \"any\", or remove it", jsondiff.Text(order, text.MaxRepeated))
-	}
-	for i, v := range calls {
-		c, ok := v.(map[string]any)
-		if !ok {
-			return u, fmt.Errorf("calls[%d] is not an object", i)
-		}
-		u.calls = append(u.calls, c)
-	}
-	return u, nil
 }
 
 // Load reads the file at a path.

@@ -22,17 +22,17 @@ type keyed struct {
 // A candidate is a user to match.
 type candidate struct {
 	calls        []keyed
-	anyOrder     bool
+	order        string   // see user.Order
 	keys, titles []string // of the calls, sorted
 	id           string   // first ID without placeholders; may be empty
 }
 
 func candidates(f *File) []candidate {
-	list := make([]candidate, len(f.users))
-	for i, u := range f.users {
+	list := make([]candidate, len(f.Users))
+	for i, u := range f.Users {
 		c := &list[i]
-		c.anyOrder = u.anyOrder
-		for _, one := range u.calls {
+		c.order = u.Order
+		for _, one := range u.Calls {
 			k := keyed{one, one.key(), one.title()}
 			c.calls, c.keys, c.titles = append(c.calls, k), append(c.keys, k.key), append(c.titles, k.title)
 			for _, id := range one.ids() {
@@ -102,7 +102,7 @@ func (m *matcher) users(got, want []candidate) matching {
 
 // equalUsers reports whether a user has no differences from a user in a file with the same events.
 func (m *matcher) equalUsers(got, want *candidate) bool {
-	if want.anyOrder {
+	if want.order == anyOrder {
 		x, _ := m.calls(got, want)
 		for i, j := range x.wantOf {
 			if !m.equal(&got.calls[i], &want.calls[j]) {
@@ -186,7 +186,7 @@ func differences(got, want call) []string {
 // order, then calls that moved. moved contains true for the latter, by their index in the run.
 func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 	x = newMatching(len(got.calls), len(want.calls))
-	if !want.anyOrder {
+	if want.order != anyOrder {
 		m.align(&x, got.calls, want.calls)
 	}
 	inOrder := slices.Clone(x.wantOf)
@@ -197,7 +197,7 @@ func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 	x.complete(title(got.calls), title(want.calls), always)
 	moved = make([]bool, len(x.wantOf))
 	for i, j := range x.wantOf {
-		moved[i] = !want.anyOrder && j >= 0 && inOrder[i] < 0
+		moved[i] = want.order != anyOrder && j >= 0 && inOrder[i] < 0
 	}
 	return x, moved
 }

@@ -15,7 +15,7 @@ func Merge(got, old *File, widen bool) (*File, error) {
 	m := &matcher{}
 	g, w := candidates(got), candidates(old)
 	x := m.users(g, w)
-	merged, added := &File{}, &File{}
+	merged, added := newFile(), newFile()
 	sameCalls := true
 	for j, i := range x.gotOf {
 		if i < 0 {
@@ -23,34 +23,36 @@ func Merge(got, old *File, widen bool) (*File, error) {
 			continue
 		}
 		u, same := m.merge(&g[i], &w[j], widen)
-		merged.users = append(merged.users, u)
+		merged.Users = append(merged.Users, u)
 		sameCalls = sameCalls && same
 	}
 	for i, j := range x.wantOf {
 		if j < 0 {
-			added.users = append(added.users, got.users[i])
+			added.Users = append(added.Users, got.Users[i])
 		}
 	}
-	if widen && (!sameCalls || len(added.users) > 0) {
+	if widen && (!sameCalls || len(added.Users) > 0) {
 		return nil, fmt.Errorf("a wildcard replaces values, not calls, and the runs have different calls:\n%s", Compare(got, old).Text())
 	}
 	added.sort()
-	merged.users = append(merged.users, added.users...)
+	merged.Users = append(merged.Users, added.Users...)
 	return merged, nil
 }
 
 // merge merges the calls of a user, and reports whether the user has the same events in the run and
 // in the file.
 func (m *matcher) merge(got, want *candidate, widen bool) (u user, sameCalls bool) {
-	u.anyOrder = want.anyOrder
+	u.Order = want.order
 	x, moved := m.calls(got, want)
 	for i, j := range x.wantOf {
 		c := map[string]any(got.calls[i].call)
 		if j >= 0 {
 			c, _ = mergeValue(c, map[string]any(want.calls[j].call), widen).(map[string]any)
 		}
-		u.calls = append(u.calls, c)
-		u.anyOrder = u.anyOrder || widen && moved[i]
+		u.Calls = append(u.Calls, c)
+		if widen && moved[i] {
+			u.Order = anyOrder
+		}
 	}
 	u.sort()
 	return u, !slices.Contains(x.wantOf, -1) && !slices.Contains(x.gotOf, -1)

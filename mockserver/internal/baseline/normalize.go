@@ -16,7 +16,7 @@ import (
 func (u *user) normalize() {
 	names := map[string]string{} // placeholders of IDs, by ID
 	taken := map[string]int{}    // number of IDs, by placeholder
-	for _, c := range u.calls {
+	for _, c := range u.Calls {
 		for _, f := range omitted {
 			delete(c, fields.Names[f])
 		}
@@ -30,7 +30,9 @@ func (u *user) normalize() {
 				}
 				names[id] = name
 			}
-			ids[field] = cmp.Or(names[id], id)
+			if _, isString := c[field].(string); isString {
+				ids[field] = cmp.Or(names[id], id)
+			}
 		}
 		normalizeValue(map[string]any(c), false)
 		for field, name := range ids {

@@ -82,7 +82,7 @@ func TestVersionsAndAddressesInContext(t *testing.T) {
 	} {
 		f, err := Record([]json.RawMessage{[]byte(`{"type":"track","event":"E","userId":"u","properties":{"in":` + quoted(given) + `},"context":{"page":[{"in":` + quoted(given) + `}]}}`)})
 		require.NoError(t, err)
-		c := f.users[0].calls[0]
+		c := f.Users[0].Calls[0]
 		assert.Equal(t, want, c["context"].(map[string]any)["page"].([]any)[0].(map[string]any)["in"], given)
 		assert.Equal(t, normalizeString(given), c["properties"].(map[string]any)["in"])
 	}

@@ -73,7 +73,7 @@ differs, it no longer matters.`,
 		if err := baseline.Save(args[0], run, widen); err != nil {
 			return errors.New(plainLines(err.Error()))
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "recorded %s of %s in %s\n", count(run.Calls(), "call"), count(run.Users(), "user"), args[0])
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "recorded %s of %s in %s\n", count(run.Calls(), "call"), count(len(run.Users), "user"), args[0])
 		return err
 	}
 	return cmd

