@@ -150,7 +150,11 @@ func (r *Report) add(d Difference) {
 // Text describes the report for people. The first line contains the numbers of differences.
 func (r *Report) Text() string {
 	if r.OK {
-		return fmt.Sprintf("%s of %s match the baseline", text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"))
+		verb := "match"
+		if r.Calls == 1 {
+			verb = "matches"
+		}
+		return fmt.Sprintf("%s of %s %s the baseline", text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"), verb)
 	}
 	lines := []string{fmt.Sprintf("%s from the baseline (received %s of %s)", text.Plural(len(r.Differences), "difference", "differences"),
 		text.Plural(r.Calls, "call", "calls"), text.Plural(r.Users, "user", "users"))}
