@@ -69,9 +69,9 @@ var rules = []struct {
 	name   string
 }{
 	{regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<uuid>"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|z|UTC|GMT|[+-]\d\d:?\d\d)\b)?`), "<time>"},
+	{regexp.MustCompile(`(19|20)\d\d-(0\d|1[0-2])-[0-3]\d[Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|z|UTC|GMT|[+-]\d\d:?\d\d)\b)?`), "<time>"},
 	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (\d\d|[A-Z][a-z]{2}) (\d\d|[A-Z][a-z]{2}) \d{4} \d\d:\d\d:\d\d( ?(Z|UTC|GMT)?([+-]\d{4}\b)?( \([^)]*\))?)`), "<time>"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`), "<date>"},
+	{regexp.MustCompile(`(19|20)\d\d-(0\d|1[0-2])-[0-3]\d`), "<date>"},
 	{regexp.MustCompile(`(file://)?(/private)?(/tmp|/var/tmp|/var/folders|[A-Za-z]:\\[^\s"']*\\(Temp|TEMP|tmp))[/\\][^\s"']*`), "<temp path>"},
 	{regexp.MustCompile(`(://[^\s/:?#]+):\d+`), "$1:<port>"},
 }
@@ -133,7 +133,7 @@ func normalizeVersions(s string) string {
 	})
 }
 
-var versions = regexp.MustCompile(`://[^\s/:?#]+|\bv?\d+(\.\d+)+([-+][0-9A-Za-z.+-]+)?`)
+var versions = regexp.MustCompile(`://[^\s/:?#]+|v?\d+(\.\d+)+([-+][0-9A-Za-z.+-]+)?`)
 
 // numberPrefix begins the placeholder of a number.
 const numberPrefix = "<number: "

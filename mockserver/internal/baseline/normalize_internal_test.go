@@ -32,6 +32,8 @@ func TestStringsWithRecognizedFormats(t *testing.T) {
 		"Thu, 26 Nov 2026 14:42:17 GMT":                             "<time>",
 		"Thu Nov 26 2026 14:42:17 GMT+0100 (Central European Time)": "<time>",
 		"2026-11-26":                                                "<date>",
+		"report_2026-11-26_2.csv":                                   "report_<date>_2.csv",
+		"2026-13-26":                                                "2026-13-26",
 		"1732612345":                                                "<epoch s>",
 		"1732612345.678":                                            "<epoch s>",
 		"1732612345678":                                             "<epoch ms>",
@@ -73,6 +75,7 @@ func TestVersionsAndAddressesInContext(t *testing.T) {
 	for given, want := range map[string]string{
 		"3.1.0":           "<version>",
 		"v4.0.0-beta.1+7": "<version>",
+		"app_1.2.3":       "app_<version>",
 		"192.0.2.7":       "<ip>",
 		"2001:db8::1":     "<ip>",
 		"en-US":           "en-US",
