@@ -82,7 +82,7 @@ func TestDifferences(t *testing.T) {
 		"renamed":      strings.Replace(all, `Signed Up`, `signed_up`, 1),
 		"anonymous":    strings.Replace(all, `"userId":"user-123","anonymousId":"99999999-`, `"userId":"user-123","anonymousId":"88888888-`, 1),
 		"missing-user": run(0, 1, 2, 3, 4),
-		"new-user":     all + "\n" + `{"type":"page","name":"Home","anonymousId":"0d8f3c1e-6a55-4d9e-b3ad-111111111111"}`,
+		"new-user":     all + "\n" + `{"type":"page","name":"Home","anonymousId":"0d8f3c1e-6a55-4d9e-b3ad-111111111111"}` + "\n" + `{"type":"page","name":"Home","anonymousId":"0d8f3c1e-6a55-4d9e-b3ad-222222222222"}`,
 		"other-user":   strings.Replace(all, "job-7", "job-8", 1),
 		"pull-request": strings.NewReplacer(`"total":25.5`, `"total":"25.5"`, `"seats":3,`, ``).Replace(run(0, 2, 3, 4, 5)) + "\n" +
 			`{"type":"track","event":"Coupon Applied","userId":"user-123","properties":{"code":"SPRING"},"timestamp":"1970-01-01T00:00:00.0025Z"}`,
@@ -352,6 +352,23 @@ func TestManyCalls(t *testing.T) {
 	// The last call of a single user is another one; of many users, each call differs.
 	for users, want := range map[int]int{1: 1, baseline.MaxCalls: baseline.MaxCalls} {
 		assert.Len(t, baseline.Compare(run(users, 1), run(users, 0)).Differences, want)
+	}
+}
+
+// TestLongReports checks that a report has a limited number of lines, and counts the other
+// differences.
+func TestLongReports(t *testing.T) {
+	run := func(calls, n int) *baseline.File {
+		var b strings.Builder
+		for i := range calls {
+			fmt.Fprintf(&b, `{"type":"track","event":"E%d","userId":"u","properties":{"n":%d}}`+"\n", i, n)
+		}
+		return record(t, b.String())
+	}
+	for calls, want := range map[int]string{98: `      properties.n is 2, want 1`, 99: `      properties.n is 2, want 1`, 100: `and 1 more difference`, 1000: `and 901 more differences`} {
+		report := strings.Split(baseline.Compare(run(calls, 2), run(calls, 1)).Text(), "\n")
+		assert.Equal(t, want, report[len(report)-1], calls)
+		assert.LessOrEqual(t, len(report), 202)
 	}
 }
 

@@ -28,7 +28,7 @@ var marks = map[Kind]string{Missing: "-", New: "+", Moved: "!", Changed: "!", sa
 
 // A Difference is a call of a run that differs from the file.
 type Difference struct {
-	User    string   `json:"user"` // user in the file, such as user 1, userId "u1"
+	User    string   `json:"user"` // user in the file, such as user 1, userId "u1"; unique in a report
 	Kind    Kind     `json:"kind"`
 	Call    string   `json:"call"` // type and event, such as track "Signed Up"
 	Details []string `json:"details,omitempty"`
@@ -57,9 +57,11 @@ func Compare(got, want *File) *Report {
 		}
 		r.addUser(m, fmt.Sprintf("user %d", j+1), &theirs, &w[j])
 	}
+	added := 0
 	for i, j := range x.wantOf {
 		if j < 0 {
-			r.addUser(m, "new user", &g[i], &candidate{})
+			added++
+			r.addUser(m, fmt.Sprintf("new user %d", added), &g[i], &candidate{})
 		}
 	}
 	r.OK = len(r.Differences) == 0
@@ -164,7 +166,7 @@ func (r *Report) Text() string {
 			gap = true
 			continue
 		}
-		if len(lines) >= maxLines {
+		if len(lines) >= maxLines && shown < len(r.Differences) {
 			lines = append(lines, fmt.Sprintf("and %s", text.Plural(len(r.Differences)-shown, "more difference", "more differences")))
 			break
 		}
