@@ -79,12 +79,12 @@ values of calls, which anyone with a write key can choose; these are marked as u
 	f.dev.addTo(devOnly)
 	devOnly.VisitAll(func(flag *pflag.Flag) { flag.Usage = "with --dev: " + flag.Usage })
 	flags.AddFlagSet(devOnly)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return f.check(flags, devOnly) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return f.check(devOnly) }
 	return cmd
 }
 
 // check checks the combination of flags.
-func (f *mcpFlags) check(flags, devOnly *pflag.FlagSet) (err error) {
+func (f *mcpFlags) check(devOnly *pflag.FlagSet) (err error) {
 	if f.embedded && f.url != "" {
 		return usagef("--dev and --url cannot be used together: --dev runs its own collector")
 	}

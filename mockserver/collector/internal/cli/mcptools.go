@@ -56,7 +56,7 @@ func newToolServer(c *client, writeKey string, changes bool) *mcp.Server {
 	addTool(s, reads("get_call", "Show one call: its content, its status at each destination, its plan violations and its delivery attempts."), t.getCall)
 	addTool(s, reads("wait_for_calls", "Wait until the received calls meet expectations, and report the differences of the nearest calls if they do not. Calls count from the start of the collector. Requires collector dev. Many clients cancel a tool after 60 seconds."), t.waitForCalls)
 	addTool(s, reads("list_events", "List events with their number of calls and their anomalies, such as a property with mixed types or a similar name. If one event matches, show its properties with types and values."), t.listEvents)
-	addTool(s, reads("check_plan", "Check received calls against a tracking plan, and list violations with the line of the plan, and events without calls."), t.checkPlan)
+	addTool(s, reads("check_plan", "Check received calls against a tracking plan, and list violations with the line of the plan. Without a filter, also list the events of the plan without calls."), t.checkPlan)
 	addTool(s, reads("infer_plan", "Infer a tracking plan, in YAML, that the received calls conform to."), t.inferPlan)
 	addTool(s, reads("list_problems", "List failed deliveries, rejected calls and refused requests, grouped by cause, most frequent in the last hour first."), t.listProblems)
 	if !changes {
@@ -170,7 +170,7 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	var state bytes.Buffer
 	queue.read.print(&state)
 	r.Summary = fmt.Sprintf("%s; send calls to %s; %s", queue.read.Status, safeURL(base), r.Summary)
-	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": fit(sources), "destinations": destinations}
+	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": append([]string{}, fit(sources)...), "destinations": destinations}
 	if left := len(sources) - len(fit(sources)); left > 0 {
 		r.leaveOut("%d of %s", left, count(len(sources), "source"))
 	}
@@ -330,16 +330,16 @@ func (t tools) waitForCalls(ctx context.Context, in waitArgs) (r toolResult, err
 	if err != nil {
 		return r, err
 	}
-	met, verdict := 0, "MET: "
+	met, verdict := 0, "MET"
 	for _, e := range report.read.Expectations {
 		if e.OK {
 			met++
 		}
 	}
 	if !report.read.OK {
-		verdict = "NOT MET: only "
+		verdict = "NOT MET"
 	}
-	r.Summary = fmt.Sprintf("%s%d of %s, after %v; %d accepted and %d rejected calls so far", verdict, met, count(len(list), "expectation"),
+	r.Summary = fmt.Sprintf("%s: %d of %d expectations, after %v; %d accepted and %d rejected calls so far", verdict, met, len(list),
 		time.Duration(report.read.WaitedMS)*time.Millisecond, report.read.Good, report.read.Bad)
 	r.Untrusted = map[string]any{"report": r.lines(report.read.Message)}
 	return r, nil
@@ -457,6 +457,7 @@ func (t tools) checkPlan(ctx context.Context, in checkArgs) (r toolResult, err e
 	if err != nil {
 		return r, err
 	}
+	everything := len(q) == 0
 	c := checked{plan: p, report: p.NewReport()}
 	if err := t.eachBody(ctx, q, func(id string, body []byte) { c.report.AddFrom(id, body) }); err != nil {
 		return r, err
@@ -473,6 +474,9 @@ func (t tools) checkPlan(ctx context.Context, in checkArgs) (r toolResult, err e
 	var out bytes.Buffer
 	printWarnings(&out, p)
 	c.print(&out)
+	if everything {
+		c.printUnused(&out)
+	}
 	r.Untrusted = map[string]any{"report": r.lines(out.String())}
 	return r, nil
 }
@@ -499,7 +503,7 @@ func (in *checkArgs) read() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("planFile: %w: use a file in the working directory of collector mcp, or the argument plan", err)
