@@ -119,10 +119,10 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 	err = server.Run(ctx, &mcp.IOTransport{
 		Reader: io.NopCloser(cmd.InOrStdin()), Writer: unclosed{cmd.OutOrStdout()}, MaxLineLength: maxMessage,
 	})
-	if ctx.Err() != nil {
-		err = nil
+	if err == nil || ctx.Err() != nil {
+		return nil
 	}
-	return err
+	return fmt.Errorf("standard input: %w: let an MCP client start this command", err)
 }
 
 // unclosed is a writer whose Close does nothing.

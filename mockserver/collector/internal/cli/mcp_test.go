@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,6 +326,26 @@ func TestMCPResultsAreSmall(t *testing.T) {
 	}
 }
 
+// TestMCPReportsPendingCalls checks that tools end when their wait ends, and report pending calls.
+func TestMCPReportsPendingCalls(t *testing.T) {
+	var status atomic.Int32
+	status.Store(http.StatusNotFound)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	t.Cleanup(receiver.Close)
+	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Destinations: []tracking.Destination{
+		{Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL}}}},
+	}})
+	t.Setenv("COLLECTOR_URL", srv.URL)
+	a := inMemory(t, true)
+	failed := a.read("send_test_call", `{"type":"track","event":"E","userId":"u","wait":"1m"}`)
+	assert.Equal(t, "accepted, but FAILED at a destination; read its attempts with get_call", failed.Summary)
+	status.Store(http.StatusServiceUnavailable) // attempts are repeated
+	replayed := a.read("replay_calls", `{"destination":"crm","wait":"1s"}`)
+	assert.Equal(t, "1 call replayed to crm: 0 delivered, 0 failed again; 1 pending call after 1s: follow them with search_calls", replayed.Summary)
+	sent := a.read("send_test_call", `{"type":"track","event":"E","userId":"u","wait":"1ms"}`)
+	assert.Equal(t, "accepted, but pending at a destination after 1ms; follow it with get_call", sent.Summary)
+}
+
 func TestShortenKeepsJSON(t *testing.T) {
 	long := strings.Repeat(`\"é`, 500)
 	for in, want := range map[string]int{
@@ -481,6 +502,16 @@ func TestMCPFlags(t *testing.T) {
 			assert.Equal(t, "collector: "+c.want+"\n", errOut)
 		})
 	}
+}
+
+func TestMCPEndsWithItsInput(t *testing.T) {
+	out, errOut, code := runWith(t, "", "mcp")
+	assert.Zero(t, code)
+	assert.Empty(t, out+errOut)
+	out, errOut, code = runWith(t, "hello\n", "mcp")
+	assert.Equal(t, 1, code)
+	assert.Empty(t, out)
+	assert.Equal(t, "collector: standard input: invalid character 'h' looking for beginning of value: let an MCP client start this command\n", errOut)
 }
 
 // TestMCPErrorsSayWhatToDo checks the errors of tools without a usable collector.

@@ -91,7 +91,7 @@ func (f *callFilter) query() (url.Values, error) {
 	var errs []error
 	set := func(name string, read func(string) (string, error), values ...string) {
 		for _, value := range values {
-			if err := (parameter{query: q, name: name, repeated: len(values) > 1 || q.Has(name), read: read}).Set(value); err != nil {
+			if err := (parameter{query: q, name: name, repeated: value != "", read: read}).Set(value); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -300,7 +300,7 @@ func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err e
 }
 
 type waitArgs struct {
-	Expect  []map[string]any `json:"expect" jsonschema:"the expected calls. Fields of an expectation are fields of a call, such as {\"type\":\"track\",\"event\":\"Signed Up\",\"userId\":\"u1\",\"properties\":{\"plan\":\"Pro\"}}; other properties are ignored. A value can be a matcher: {\"$type\":\"string\"}, {\"$min\":1}, {\"$max\":9}, {\"$regexp\":\"^o-\"}, {\"$absent\":true}. By default at least one call must match; count, min and max set the number. The field code expects a rejected call."`
+	Expect  []map[string]any `json:"expect" jsonschema:"the expected calls. Fields of an expectation are fields of a call, such as {\"type\":\"track\",\"event\":\"Signed Up\",\"userId\":\"u1\",\"properties\":{\"plan\":\"Pro\"}}; a call may have more fields. A value can be a matcher: {\"$type\":\"string\"}, {\"$min\":1}, {\"$max\":9}, {\"$regexp\":\"^o-\"}, {\"$any\":true} or {\"$absent\":true}. At least one call must match; count, atLeast and atMost set another number. With bad, a rejected call must match."`
 	Within  string           `json:"within,omitempty" jsonschema:"how long to wait, such as 10s; the default is 5s"`
 	Settle  string           `json:"settle,omitempty" jsonschema:"how long to wait for further calls if an expectation limits their number"`
 	Source  string           `json:"source,omitempty" jsonschema:"only calls of this source"`
@@ -691,7 +691,7 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	run, err := t.replay(waiting, in.Destination, q, true, newProgress(io.Discard))
-	if run.read.ID == "" {
+	if err != nil && (waiting.Err() == nil || run.read.ID == "") {
 		return r, err
 	}
 	r.Summary = run.read.text(true)
