@@ -346,6 +346,23 @@ func TestMCPReportsPendingCalls(t *testing.T) {
 	assert.Equal(t, "accepted, but pending at a destination after 1ms; follow it with get_call", sent.Summary)
 }
 
+func TestMCPShowsNewestAttempts(t *testing.T) {
+	var attempts []attempt
+	for i := range 100 {
+		destination := []string{"crm", "mail"}[i/50]
+		attempts = append(attempts, attempt{Destination: destination, Number: i % 50, Time: time.Unix(int64(2*(i%50)+i/50), 0), URL: "http://u:p@a/b?c", RequestBody: "call", ResponseBody: strings.Repeat("x", 2000)})
+	}
+	var r toolResult
+	shown := r.newest(attempts)
+	require.NotEmpty(t, shown)
+	assert.Less(t, len(shown), 20)
+	assert.Equal(t, []string{fmt.Sprintf("the oldest %d attempts: open the call in the inspector", 100-len(shown))}, r.LeftOut)
+	assert.Equal(t, attempt{Destination: "mail", Number: 49, Time: time.Unix(99, 0), URL: "http://a/b?…", ResponseBody: attempts[0].ResponseBody}, shown[len(shown)-1])
+	assert.Equal(t, "crm", shown[0].Destination)
+	assert.Greater(t, shown[0].Number, 40)
+	assert.Equal(t, "call", attempts[0].RequestBody, "the argument is not changed")
+}
+
 func TestShortenKeepsJSON(t *testing.T) {
 	long := strings.Repeat(`\"é`, 500)
 	for in, want := range map[string]int{
@@ -384,7 +401,7 @@ func TestMCPOverStdioWithItsOwnCollector(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	met := a.read("wait_for_calls", `{"source":"shop","within":"1m","expect":[{"event":"E"}]}`)
-	assert.Regexp(t, "^MET: 1 of 1 expectation", met.Summary)
+	assert.Regexp(t, "^1 expectation met after .*; 1 accepted call and 0 rejected calls so far$", met.Summary)
 	require.NoError(t, a.Close(), "the process ends without an error when its input ends")
 	left, err := filepath.Glob(filepath.Join(temp, "collector-mcp-*"))
 	require.NoError(t, err)
@@ -431,7 +448,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		{Endpoint: open}, {Endpoint: locked, HTTPClient: &http.Client{Transport: withToken("right-token")}},
 	} {
 		status := connect(t, transport).read("get_status", `{}`)
-		assert.Contains(t, status.Summary, "3 destinations")
+		assert.Contains(t, status.Summary, "3 of 3 destinations")
 	}
 
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`

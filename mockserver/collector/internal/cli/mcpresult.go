@@ -164,22 +164,20 @@ func (c *call) cutBody(limit int) bool {
 	return true
 }
 
-// view returns the attempts for a result: the newest ones, without requests, which repeat the call
-// and contain signatures.
-func (r *toolResult) view(attempts []attempt) []attempt {
-	const most = 20
-	if left := len(attempts) - most; left > 0 {
-		r.leaveOut("the oldest %s", count(left, "attempt"))
-		attempts = attempts[left:]
-	}
-	attempts = slices.Clone(attempts)
-	for i := range attempts {
-		a := &attempts[i]
+// newest returns the newest attempts that fit into the result, in the same order. It removes the
+// requests, which repeat the call and contain signatures.
+func (r *toolResult) newest(attempts []attempt) []attempt {
+	shown := slices.Clone(attempts)
+	for i := range shown {
+		a := &shown[i]
 		a.URL, a.Error, a.RequestHeader, a.RequestBody = safeURL(a.URL), safeText(a.Error), nil, ""
 	}
-	shown := fit(attempts)
-	if len(shown) < len(attempts) {
-		r.leaveOut("the last %s, because the responses are long", count(len(attempts)-len(shown), "attempt"))
+	for len(fit(shown)) < len(shown) {
+		oldest := slices.MinFunc(shown, func(a, b attempt) int { return a.Time.Compare(b.Time) })
+		shown = slices.DeleteFunc(shown, func(a attempt) bool { return a.Time.Equal(oldest.Time) })
+	}
+	if left := len(attempts) - len(shown); left > 0 {
+		r.leaveOut("the oldest %s: open the call in the inspector", count(left, "attempt"))
 	}
 	return shown
 }

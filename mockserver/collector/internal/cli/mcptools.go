@@ -22,7 +22,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/plan"
 	"github.com/seed-45eadc4a/analytics-go/plan/infer"
 )
@@ -117,24 +119,13 @@ func duration(name, value string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// amount returns the argument limit, or its default.
-func amount(limit, normal, most int) (int, error) {
-	if limit < 0 || limit > most {
-		return 0, fmt.Errorf("invalid limit %d: use a number from 1 to %d", limit, most)
-	}
-	return cmp.Or(limit, normal), nil
-}
-
 // A destinationSummary is the state of a destination in a result.
 type destinationSummary struct {
-	Name      string   `json:"name"`
-	State     string   `json:"state"`
-	Sources   string   `json:"sources"`
-	Webhooks  []string `json:"webhooks"`
-	Pending   int64    `json:"pending"`
-	Delivered int64    `json:"delivered"`
-	Failed    int64    `json:"failed"`
-	Lost      int64    `json:"lost,omitempty"`
+	Name     string          `json:"name"`
+	State    string          `json:"state"`
+	Sources  string          `json:"sources"`
+	Webhooks []string        `json:"webhooks"`
+	Ledger   tracking.Ledger `json:"ledger"`
 }
 
 type pageArgs struct {
@@ -160,7 +151,7 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	}
 	var all []destinationSummary
 	for _, d := range list.read.Destinations {
-		s := destinationSummary{Name: d.Name, State: d.state(), Sources: d.from(), Webhooks: []string{}, Pending: d.Ledger.Pending, Delivered: d.Ledger.Delivered, Failed: d.Ledger.Failed, Lost: d.Ledger.Lost}
+		s := destinationSummary{Name: d.Name, State: d.state(), Sources: d.from(), Ledger: d.Ledger}
 		for _, u := range d.urls() {
 			s.Webhooks = append(s.Webhooks, safeURL(u))
 		}
@@ -182,7 +173,7 @@ type searchArgs struct {
 	Destination string `json:"destination,omitempty" jsonschema:"only calls of this destination"`
 	State       string `json:"state,omitempty" jsonschema:"only calls with this status: pending, delivered, failed, filtered or rejected"`
 	Bodies      bool   `json:"bodies,omitempty" jsonschema:"include the content of each call"`
-	Limit       int    `json:"limit,omitempty" jsonschema:"the number of calls, at most 100; the default is 20"`
+	Limit       int    `json:"limit,omitempty" jsonschema:"the number of calls, at most 500; the default is 20"`
 	Before      int64  `json:"before,omitempty" jsonschema:"the value from leftOut, for the next page"`
 }
 
@@ -191,11 +182,7 @@ func (t tools) searchCalls(ctx context.Context, in searchArgs) (r toolResult, er
 	if err != nil {
 		return r, err
 	}
-	limit, err := amount(in.Limit, 20, 100)
-	if err != nil {
-		return r, err
-	}
-	q.Set("limit", strconv.Itoa(limit))
+	q.Set("limit", strconv.Itoa(cmp.Or(in.Limit, 20)))
 	if in.State != "" {
 		if _, err := oneOf("state", listStates)(in.State); err != nil {
 			return r, err
@@ -295,7 +282,7 @@ func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err e
 	r.Untrusted = struct {
 		Call     call      `json:"call"`
 		Attempts []attempt `json:"attempts"`
-	}{c, r.view(list.read.Attempts)}
+	}{c, r.newest(list.read.Attempts)}
 	return r, nil
 }
 
@@ -330,18 +317,11 @@ func (t tools) waitForCalls(ctx context.Context, in waitArgs) (r toolResult, err
 	if err != nil {
 		return r, err
 	}
-	met, verdict := 0, "MET"
-	for _, e := range report.read.Expectations {
-		if e.OK {
-			met++
-		}
+	result, details, _ := strings.Cut(report.read.Message, "\n")
+	r.Summary = fmt.Sprintf("%s; %s and %s so far", result, count(report.read.Good, "accepted call"), count(report.read.Bad, "rejected call"))
+	if details != "" {
+		r.Untrusted = map[string]any{"report": r.lines(details)}
 	}
-	if !report.read.OK {
-		verdict = "NOT MET"
-	}
-	r.Summary = fmt.Sprintf("%s: %d of %d expectations, after %v; %d accepted and %d rejected calls so far", verdict, met, len(list),
-		time.Duration(report.read.WaitedMS)*time.Millisecond, report.read.Good, report.read.Bad)
-	r.Untrusted = map[string]any{"report": r.lines(report.read.Message)}
 	return r, nil
 }
 
@@ -547,40 +527,15 @@ func (t tools) inferPlan(ctx context.Context, in inferArgs) (r toolResult, err e
 	return r, nil
 }
 
-// A problem is a group of failures or rejections with the same cause.
-type problem struct {
-	Kind        string        `json:"kind"`
-	Destination string        `json:"destination,omitempty"`
-	Source      string        `json:"source,omitempty"`
-	Code        string        `json:"code,omitempty"`
-	Cause       string        `json:"cause"`
-	Last        time.Time     `json:"last"`
-	Attempts    problemCounts `json:"attempts,omitzero"`
-	Calls       problemCounts `json:"calls,omitzero"`
-	Sample      struct {
-		Message string `json:"message,omitempty"`
-		Status  int    `json:"status,omitempty"`
-		Answer  string `json:"answer,omitempty"`
-	} `json:"sample"`
-	Newest []struct {
-		Source    string `json:"source"`
-		MessageID string `json:"messageId"`
-	} `json:"newest,omitempty"`
-}
-
-type problemCounts struct {
-	Hour  int64 `json:"hour"`
-	Total int64 `json:"total"`
-}
-
 func (t tools) listProblems(ctx context.Context, in pageArgs) (r toolResult, err error) {
-	list, err := get[struct{ Failed, Refused []problem }](ctx, t.client, "/problems")
+	list, err := get[stats.Report](ctx, t.client, "/problems")
 	if err != nil {
 		return r, err
 	}
 	all := slices.Concat(list.read.Failed, list.read.Refused)
 	for i := range all {
 		all[i].Sample.Message = safeText(all[i].Sample.Message)
+		all[i].Senders = nil
 	}
 	problems, err := page(&r, all, in.Offset, "problem")
 	r.Untrusted = map[string]any{"problems": problems}
@@ -656,7 +611,7 @@ func (t tools) testOne(ctx context.Context, in testArgs) (r toolResult, err erro
 	if list.read.accepted() {
 		r.Summary = "a webhook accepted the test call"
 	}
-	r.Untrusted = map[string]any{"attempts": r.view(list.read.Attempts)}
+	r.Untrusted = map[string]any{"attempts": r.newest(list.read.Attempts)}
 	return r, nil
 }
 
