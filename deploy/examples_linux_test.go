@@ -100,23 +100,31 @@ func workflowEnv(t *testing.T, dir string) []string {
 // collector and the tests have the environment env.
 func test(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
+	url := startDev(t, env)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for a browser on a busy machine
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL="+url), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// startDev starts collector dev with the environment env, waits until it is ready, and returns its URL.
+// The admin token is for-tests-alone.
+func startDev(t *testing.T, env []string, args ...string) string {
+	t.Helper()
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	p, err := harness.Start(program(t), []string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, func(cmd *exec.Cmd) {
+	p, err := harness.Start(program(t), append([]string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, args...), func(cmd *exec.Cmd) {
 		cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone"), env...)
 	})
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
 	await(t, "the collector is ready", func() bool { return p.Ended() || isReady(t, "http://"+address) })
 	require.False(t, p.Ended(), p.Log())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for a browser on a busy machine
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL=http://"+address), env...)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
+	return "http://" + address
 }
