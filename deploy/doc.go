@@ -4,7 +4,8 @@
 //     cluster.
 //   - prometheus contains alerting rules with their tests, and grafana a dashboard.
 //   - packages contains the additional files of the deb and rpm packages. ../.goreleaser.yaml
-//     builds the packages and archives.
+//     builds the packages and archives, a Homebrew cask and a Scoop manifest. ../.ci/release tags a
+//     release.
 //
 // The tests also run the programs of ../examples, with the packages of ../testkit.
 //
