@@ -1,13 +1,11 @@
 package deploy
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,40 +21,27 @@ func example(name string) string { return filepath.Join(repository, "examples", 
 // with the command of the Dockerfile and the environment of the workflow.
 func TestNodeExample(t *testing.T) {
 	t.Parallel()
-	needs(t, "node", "REQUIRE_NODE")
-	if err := exec.CommandContext(t.Context(), "node", "--eval", "require('node:test'), fetch").Run(); err != nil {
-		t.Skip("node is older than 18: node:test and fetch are missing")
-	}
-	dir := example("node")
-	out := test(t, dir, workflowEnv(t, dir), "node", "--test")
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(example("node"))))
+	installTestkit(t, dir)
+	out := test(t, dir, workflowEnv(t, dir), "npm", "test")
 	assert.Contains(t, out, "pass 3")
 }
 
 // This test runs the tests of the web page in Chromium. It installs the npm packages first.
 func TestPlaywrightExample(t *testing.T) {
 	t.Parallel()
-	needs(t, "node", "REQUIRE_NODE")
-	needs(t, "npm", "REQUIRE_NPM")
 	needs(t, "chromium", "REQUIRE_CHROMIUM")
 	chromium, err := exec.LookPath("chromium")
 	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(filepath.Join(dir, "node"), os.DirFS(example("node"))))
-	page := filepath.Join(dir, "playwright")
+	page := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(page, "shop"), 0o755))
 	for _, name := range []string{"package.json", "server.js", "signup.test.js", "shop/index.html", "shop/shop.js"} {
 		text, err := os.ReadFile(filepath.Join(example("playwright"), name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for npm to download packages
-	defer cancel()
-	install := exec.CommandContext(ctx, "npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--fetch-retries=5")
-	install.Dir = page
-	if out, err := install.CombinedOutput(); err != nil {
-		require.Empty(t, os.Getenv("REQUIRE_NPM"), "npm install: %v\n%s", err, out)
-		t.Skipf("the page's libraries cannot be installed: npm install: %v", err)
-	}
+	installTestkit(t, page)
 	env := append(workflowEnv(t, example("playwright")), "CHROMIUM="+chromium)
 	out := test(t, page, env, "npm", "test")
 	assert.Contains(t, out, "pass 2")
@@ -64,9 +49,9 @@ func TestPlaywrightExample(t *testing.T) {
 
 func TestPythonExample(t *testing.T) {
 	t.Parallel()
-	needs(t, "python3", "REQUIRE_PYTHON")
-	out := test(t, example("python"), []string{"PYTHONDONTWRITEBYTECODE=1"}, "python3", "-m", "unittest", "--verbose")
-	assert.Contains(t, out, "Ran 2 tests")
+	python := installPlugin(t)
+	out := test(t, example("python"), nil, python, "-B", "-m", "pytest", "-p", "no:cacheprovider")
+	assert.Contains(t, out, "3 passed")
 }
 
 func TestShellExample(t *testing.T) {
@@ -101,23 +86,27 @@ func workflowEnv(t *testing.T, dir string) []string {
 // collector and the tests have the environment env.
 func test(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
+	url := startDev(t, env)
+	env = append([]string{"COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL=" + url}, env...)
+	out, err := command(t, dir, env, name, args...)
+	require.NoError(t, err, out)
+	return out
+}
+
+// startDev starts collector dev with the environment env, waits until it is ready, and returns its URL.
+// The admin token is for-tests-alone.
+func startDev(t *testing.T, env []string, args ...string) string {
+	t.Helper()
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	p, err := harness.Start(program(t), []string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, func(cmd *exec.Cmd) {
+	p, err := harness.Start(program(t), append([]string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, args...), func(cmd *exec.Cmd) {
 		cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone"), env...)
 	})
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
 	await(t, "the collector is ready", func() bool { return p.Ended() || isReady(t, "http://"+address) })
 	require.False(t, p.Ended(), p.Log())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for a browser on a busy machine
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL=http://"+address), env...)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
+	return "http://" + address
 }

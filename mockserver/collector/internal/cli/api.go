@@ -452,34 +452,12 @@ func oneOf(name string, values []string) func(string) (string, error) {
 // destinationFlag adds a flag for the name of a destination.
 func (c *client) destinationFlag(cmd *cobra.Command, query url.Values, help string) {
 	parameterFlag(cmd, query, "destination", help)
-	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames)
-}
-
-// destinationNames completes names of destinations.
-func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return c.complete(cmd, "destinations")
-}
-
-// sourceNames completes names of sources.
-func (c *client) sourceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, "sources")
-}
-
-// complete completes names of sources or destinations.
-func (c *client) complete(cmd *cobra.Command, kind string) ([]string, cobra.ShellCompDirective) {
-	names, err := c.names(cmd.Context(), kind)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames())
 }
 
 // names returns the names of all sources or all destinations.
 func (c *client) names(ctx context.Context, kind string) (names []string, err error) {
-	list, err := get[map[string][]struct{ Name string }](ctx, c, "/"+kind)
+	list, err := get[map[string][]named](ctx, c, "/"+kind)
 	for _, one := range list.read[kind] {
 		names = append(names, one.Name)
 	}

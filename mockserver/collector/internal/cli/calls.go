@@ -38,10 +38,12 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags := cmd.Flags()
 	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
+	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames())
+	_ = cmd.RegisterFlagCompletionFunc("id", c.messageIDs())
 	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("--type", fields.StoredTypes)}, "type", "only calls of this `type`: "+strings.Join(fields.StoredTypes, ", ")+" (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.StoredTypes, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix")
+	_ = cmd.RegisterFlagCompletionFunc("event", c.eventNames())
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body contains this text")
 	flags.Var(parameter{query: q, name: "since", read: moment("--since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
@@ -118,7 +120,8 @@ func newCalls() *cobra.Command {
   collector calls --state failed --since 1h
   collector calls --type track --limit 0 --csv > calls.csv
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
-		Args: atMostOne,
+		Args:              atMostOne,
+		ValidArgsFunction: onlyFirst(c.messageIDs()),
 	}
 	q := c.filterFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of calls to list, at most 500; with --csv or jsonl, any number, or 0 for all")
@@ -469,7 +472,7 @@ command ends when none of its calls is pending, and prints the results.`,
   collector replay crm --state filtered --source web
   collector replay crm --id 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10 --state delivered`,
 		Args:              oneDestination,
-		ValidArgsFunction: c.destinationNames,
+		ValidArgsFunction: onlyFirst(c.destinationNames()),
 	}
 	q := c.filterFlags(cmd)
 	parameterFlag(cmd, q, "state", "replay calls with this status: failed (default), delivered or filtered", "failed", "delivered", "filtered")

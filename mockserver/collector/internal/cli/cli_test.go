@@ -524,12 +524,44 @@ func TestExampleIsValid(t *testing.T) {
       "wrong": "is \"7\"",`)
 }
 
-func TestCompletionOfDestinations(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	server(t)
-	out, _, _ := run(t, "__complete", "pause", "")
-	assert.True(t, strings.HasPrefix(out, "crm\ngone\n"), out)
-	out, _, _ = run(t, "__complete", "calls", "--state", "")
-	assert.True(t, strings.HasPrefix(out, "pending\ndelivered\n"), out)
+	for _, args := range [][]string{
+		{"track", "--event", "Signed Up", "--message-id", "m1"},
+		{"track", "--event", "Signed Up", "--message-id", "m2"},
+		{"page", "--name", "Docs", "--message-id", "m3"},
+		{"track", "--event", "a\x1b[2J\tb", "--message-id", "m4"},
+	} {
+		_, errOut, code := run(t, append(append([]string{"send"}, args...), "--user-id", "u1")...)
+		require.Zero(t, code, errOut)
+	}
+	const (
+		none    = ":4\n"  // no files
+		ordered = ":36\n" // no files, in this order
+		events  = "Docs\tpage\nSigned Up\ttrack\n" + ordered
+		calls   = "m4\ttrack a\uFFFD[2J\uFFFDb\nm3\tpage Docs\nm2\ttrack Signed Up\nm1\ttrack Signed Up\n" + ordered
+	)
+	for line, want := range map[string]string{
+		"pause |":                              "crm\ngone\nother\n" + ordered,
+		"pause crm |":                          none,
+		"calls --state |":                      "pending\ndelivered\nfailed\nfiltered\nrejected\n:4\n",
+		"calls --source |":                     "web\n" + ordered,
+		"calls --event |":                      events,
+		"send track --event |":                 events,
+		"destinations add crm --event |":       events,
+		"calls |":                              calls,
+		"calls m1 |":                           none,
+		"open |":                               calls,
+		"replay crm --id |":                    calls,
+		"calls --url http://127.0.0.1:1 |":     ":1\n",
+		"calls --event X --url :// --source |": ":1\n",
+	} {
+		args := append([]string{"__complete"}, strings.Split(strings.TrimSuffix(line, "|"), " ")...)
+		assert.EventuallyWithT(t, func(c *assert.CollectT) { // statistics of events follow the calls
+			out, _, _ := run(t, args...)
+			assert.Equal(c, want, out, line)
+		}, time.Minute, 10*time.Millisecond)
+	}
 }
 
 // TestDevWelcome starts collector dev and runs the command it prints.

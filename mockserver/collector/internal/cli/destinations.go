@@ -129,7 +129,8 @@ admin API offer further settings.`,
 	flags.StringArrayVar(&headers, "header", nil, "send the header `'Name: value'` with each request (repeatable)")
 	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
+	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames())
+	_ = cmd.RegisterFlagCompletionFunc("event", c.eventNames())
 	_ = cmd.MarkFlagFilename("shared-secret-file")
 	return c.addTo(cmd)
 }
@@ -145,7 +146,7 @@ the responses. The exit code is 1 if no webhook accepted it. The call is synthet
 is not counted and not retried.`,
 		Example:           "  collector destinations test crm\n  collector destinations test crm --type identify",
 		Args:              oneDestination,
-		ValidArgsFunction: c.destinationNames,
+		ValidArgsFunction: onlyFirst(c.destinationNames()),
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
 			list, err := c.testDestination(ctx, args[0], callType)
 			if err != nil {
@@ -200,7 +201,7 @@ longer be replayed. On a terminal it prints their number and asks for confirmati
 otherwise it requires --yes.`,
 		Example:           "  collector destinations remove crm\n  collector destinations remove crm --yes",
 		Args:              oneDestination,
-		ValidArgsFunction: c.destinationNames,
+		ValidArgsFunction: onlyFirst(c.destinationNames()),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(func(ctx context.Context, out io.Writer, args []string) error {
@@ -250,8 +251,9 @@ func newOpen() *cobra.Command {
 		Short: "Open the inspector, or a call in it, in the browser",
 		Long: `Open the inspector in the browser, or the page of a call. Without a browser, or with
 --print, print the URL.`,
-		Example: "  collector open\n  collector open --print",
-		Args:    atMostOne,
+		Example:           "  collector open\n  collector open --print",
+		Args:              atMostOne,
+		ValidArgsFunction: onlyFirst(c.messageIDs()),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)

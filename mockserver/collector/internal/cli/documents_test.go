@@ -56,9 +56,10 @@ func ofCollector(args []string) ([]string, bool) {
 // parses checks a command, its flags and its arguments without running it.
 func parses(t *testing.T, args []string) {
 	root := New()
-	root.InitDefaultHelpFlag()
+	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(args)
 	require.NoError(t, err)
+	cmd.InitDefaultHelpFlag()
 	require.True(t, cmd != root || slices.Contains(args, "--help"), "the command line does not have a command")
 	require.NoError(t, cmd.ParseFlags(rest))
 	require.NoError(t, cmd.ValidateRequiredFlags())

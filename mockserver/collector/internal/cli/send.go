@@ -124,6 +124,9 @@ func newSendKind(k kind) *cobra.Command {
 	flags := cmd.Flags()
 	for _, m := range append(everyText, k.texts...) {
 		f.texts[m.name] = flags.String(m.flag, "", m.help)
+		if m.flag == "event" {
+			_ = cmd.RegisterFlagCompletionFunc(m.flag, f.eventNames())
+		}
 	}
 	for _, m := range append(everyObject, k.objects...) {
 		f.objects[m.name] = flags.String(m.flag, "", m.help)

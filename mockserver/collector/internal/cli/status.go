@@ -212,7 +212,7 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 		Long:              long,
 		Example:           "  collector " + verb + " crm",
 		Args:              oneDestination,
-		ValidArgsFunction: c.destinationNames,
+		ValidArgsFunction: onlyFirst(c.destinationNames()),
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
 			post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(args[0]) + "/" + verb}
 			return show(ctx, &c, out, post, func(d destination) error {

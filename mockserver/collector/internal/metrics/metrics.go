@@ -44,6 +44,7 @@ type Metrics struct {
 type watched struct {
 	*engine.Collector
 	dropped func() uint64
+	disk    func() (free, size int64)
 }
 
 // maxLabels limits the number of values of the labels source and event. Further values are
@@ -91,10 +92,11 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch sets the collector that is read at each scrape. It also sets a function that returns the
-// number of dropped attempt records.
-func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
-	m.watched.Store(&watched{c, dropped})
+// Watch sets the collector that is read at each scrape. dropped returns the number of dropped
+// attempt records. disk returns the free space and the size of the data directory's file system in
+// bytes; the size is 0 if it is unknown.
+func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64, disk func() (free, size int64)) {
+	m.watched.Store(&watched{c, dropped, disk})
 }
 
 // source returns the label value for a source.
@@ -207,6 +209,10 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	health, _ := c.Health(ctx)
 	gauge("collector_queue_bytes", "Size of the queue.", float64(health.Bytes), nil)
 	gauge("collector_queue_limit_bytes", "Limit of the queue; 0 for none.", float64(health.LimitBytes), nil)
+	if free, size := c.disk(); size > 0 {
+		gauge("collector_disk_free_bytes", "Free space of the data directory's file system.", float64(free), nil)
+		gauge("collector_disk_size_bytes", "Size of the data directory's file system.", float64(size), nil)
+	}
 	counter("collector_scrub_bytes_total", "Stored data read by checks for corruption.", float64(health.Scrub.Bytes))
 	counter("collector_scrub_rounds_total", "Completed checks of all stored data for corruption.", float64(health.Scrub.Rounds))
 	gauge("collector_scrub_damage", "Corruptions found by the last complete check.", float64(len(health.Scrub.Damage)), nil)

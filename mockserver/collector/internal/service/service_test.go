@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -254,6 +255,10 @@ func TestMetrics(t *testing.T) {
 			assert.Contains(c, text, want)
 		}
 		assert.NotContains(c, text, "collector_queue_bytes 0\n")
+		if runtime.GOOS == "linux" {
+			assert.Regexp(c, `(?m)^collector_disk_free_bytes [1-9]`, text)
+			assert.Regexp(c, `(?m)^collector_disk_size_bytes [1-9]`, text)
+		}
 	}, 3*time.Minute, 5*time.Millisecond)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
@@ -68,7 +69,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		}
 		return nil, err
 	}
-	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
+	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped, func() (free, size int64) {
+		free, size, _ = datadir.DiskSpace(o.Config.Data)
+		return free, size
+	})
 	s.alerter.Start(s.collector)
 	s.letRequestsIn()
 	var hear func(event.Event) // receives events of other collectors

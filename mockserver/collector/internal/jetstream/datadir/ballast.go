@@ -62,7 +62,7 @@ func (b *Ballast) size(f *os.File) (int64, error) {
 		return 0, err
 	}
 	size, used := info.Size(), allocated(info)
-	free, err := freeBytes(b.path)
+	free, _, err := DiskSpace(filepath.Dir(b.path))
 	if err != nil {
 		return size, err
 	}
@@ -102,10 +102,7 @@ func release(f *os.File, size int64) error {
 
 // Free returns the free disk space in bytes, or 0 if it is unknown.
 func (b *Ballast) Free() int64 {
-	free, err := freeBytes(b.path)
-	if err != nil {
-		return 0
-	}
+	free, _, _ := DiskSpace(filepath.Dir(b.path))
 	return free
 }
 

@@ -4,17 +4,16 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
-// freeBytes returns the free space of the file system that contains path.
-func freeBytes(path string) (int64, error) {
+// DiskSpace returns the free space and the size of the file system that contains dir, in bytes.
+func DiskSpace(dir string) (free, size int64, err error) {
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(path), &s); err != nil {
-		return 0, err
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, 0, err
 	}
-	return int64(s.Bavail) * s.Bsize, nil
+	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil
 }
 
 // allocated returns the disk space that a file occupies.
