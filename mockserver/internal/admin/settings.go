@@ -140,7 +140,6 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 type destinationView struct {
 	tracking.Destination // the settings without secrets; the following fields replace some of them
 
-	Type        string                   `json:"type"`
 	Sources     []string                 `json:"sources"` // empty for all sources
 	Enabled     bool                     `json:"enabled"`
 	Signed      bool                     `json:"signed"`   // whether there is a shared secret
@@ -158,7 +157,6 @@ type destinationView struct {
 type destinationInput struct {
 	tracking.Destination // the new values of the settings in changed
 
-	Type        *string `json:"type"`
 	Enabled     *bool   `json:"enabled"`
 	Rotate      bool    `json:"rotate"` // the current secret becomes the previous secret
 	GiveUpAfter string  `json:"giveUpAfter"`
@@ -191,7 +189,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	views := []destinationView{}
 	for _, d := range overviews {
 		view := destinationView{
-			Destination: d.Destination, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
+			Destination: d.Destination, Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Types: d.Types, Events: d.Events, Redact: d.Redact,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
@@ -199,10 +197,12 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 			view.GiveUpAfter = d.GiveUpAfter.String()
 		}
 		shown := &view.Destination
-		shown.Webhooks = engine.HideHeaders(d.Webhooks)
-		shown.Signature, shown.AliasFields, shown.TraceContext = cmp.Or(d.Signature, webhook.SignatureService), cmp.Or(d.AliasFields, webhook.AliasSpaced), cmp.Or(d.TraceContext, webhook.TraceParent)
+		shown.Webhooks = append([]webhook.Endpoint{}, engine.HideHeaders(d.Webhooks)...)
+		if shown.Type = cmp.Or(d.Type, webhook.TypeWebhooks); shown.Type == webhook.TypeWebhooks {
+			shown.Signature, shown.AliasFields, shown.TraceContext = cmp.Or(d.Signature, webhook.SignatureService), cmp.Or(d.AliasFields, webhook.AliasSpaced), cmp.Or(d.TraceContext, webhook.TraceParent)
+		}
 		shown.Order = cmp.Or(d.Order, tracking.OrderNone)
-		shown.SharedSecret, shown.PreviousSecret = "", ""
+		shown.SharedSecret, shown.PreviousSecret, shown.WriteKey = "", "", ""
 		shown.Disabled, shown.Paused, shown.GoneSince = false, false, time.Time{} // see enabled and status
 		views = append(views, view)
 	}
@@ -295,9 +295,6 @@ func set[T any](field, value *T) {
 
 // apply changes the settings of d.
 func (in *destinationInput) apply(d *tracking.Destination) error {
-	if in.Type != nil && *in.Type != "webhooks" {
-		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
-	}
 	if in.GiveUpAfter != "" {
 		var err error
 		if in.Destination.GiveUpAfter, err = time.ParseDuration(in.GiveUpAfter); err != nil {

@@ -206,7 +206,7 @@ func (v *verdict) conclude() outcome {
 		if !v.sent {
 			return outcomeUnknown // nothing was sent, so the receiver is not the cause
 		}
-		if v.gone == len(j.destination.Webhooks) {
+		if v.gone == len(j.destination.Endpoints()) {
 			j.OnGone(j.destination.Destination)
 		}
 		return outcomeAnswered // a receiver that refuses a call is working

@@ -105,10 +105,10 @@ type refusals string
 // others returns the webhooks that have not refused the call.
 func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 	if r == "" {
-		return d.Webhooks
+		return d.Endpoints()
 	}
 	var others []webhook.Endpoint
-	for _, w := range d.Webhooks {
+	for _, w := range d.Endpoints() {
 		if !r.have(d, w) {
 			others = append(others, w)
 		}
@@ -119,7 +119,7 @@ func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 // with adds webhooks that refused the call, and removes webhooks that no longer exist.
 func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
 	var ids []string
-	for _, w := range d.Webhooks {
+	for _, w := range d.Endpoints() {
 		if r.have(d, w) {
 			ids = append(ids, webhookID(d, w))
 		}

@@ -123,7 +123,7 @@ const batchRequests = 4
 // newTarget returns the target of a destination.
 func (w *Worker) newTarget(d *tracking.Destination) *target {
 	t := &target{Destination: d, redaction: d.Redact.Rules(w.RedactKey)}
-	if d.Batch.Calls > 0 {
+	if d.Batches().Calls > 0 {
 		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
 			if !w.maySend(t) { // the calls have waited for the batch
 				return webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
@@ -146,7 +146,7 @@ func (w *Worker) maySend(t *target) bool {
 // maxCalls returns the maximum number of calls in flight to a target.
 func (w *Worker) maxCalls(t *target) int {
 	if t.batcher != nil {
-		return t.Batch.Calls * cmp.Or(t.Concurrency, batchRequests)
+		return t.Batches().Calls * cmp.Or(t.Concurrency, batchRequests)
 	}
 	return cmp.Or(t.Concurrency, w.Concurrency)
 }
@@ -223,9 +223,9 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 // Hold starts a pause until a time, like a Retry-After header of the receiver.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
-// sameWebhooks reports whether two destinations have the same URLs.
+// sameWebhooks reports whether two destinations have the same URLs and the same write key.
 func sameWebhooks(a, b *tracking.Destination) bool {
-	return slices.EqualFunc(a.Webhooks, b.Webhooks, func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
+	return a.WriteKey == b.WriteKey && slices.EqualFunc(a.Endpoints(), b.Endpoints(), func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
 }
 
 // Drain stops beginning calls. The worker ends when the calls in flight have ended. Drain may

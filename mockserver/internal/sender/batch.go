@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 // A Batcher sends the requests of concurrent callers to one destination in batches; see
 // [webhook.Batch]. Its methods are safe for concurrent use.
 type Batcher struct {
-	settings *webhook.Settings
-	limits   webhook.Batch
-	send     func(ctx context.Context, r Request) webhook.Attempt
+	form   form
+	limits webhook.Batch
+	send   func(ctx context.Context, r Request) webhook.Attempt
 
 	mu   sync.Mutex        // guards the fields below
 	open map[string]*batch // batches that accept requests, by URL
@@ -35,13 +36,54 @@ type batch struct {
 	done     chan struct{} // closed after attempts is set
 }
 
-// NewBatcher returns a Batcher for a destination with these settings, which must have a batch. send
+// NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
 // sends a request.
 func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
-	return &Batcher{settings: settings, limits: settings.Batch.WithDefaults(), send: send, open: map[string]*batch{}}
+	return &Batcher{form: formOf(settings), limits: settings.Batches(), send: send, open: map[string]*batch{}}
 }
 
-// Send adds a request of [NewCallRequest] to a batch, waits for the response, and returns the result
+// A form is the format of the batches of a destination. Its methods are safe for concurrent use.
+type form interface {
+	// element returns the part of the body for a call. The body of c is the stored call.
+	element(c Content) ([]byte, error)
+	// request returns the request for a body with elements of element, which c contains without
+	// brackets.
+	request(c Content) (Request, error)
+	// overhead is the size of the body without the elements and the commas between them.
+	overhead() int
+	// conclude changes the result of a request.
+	conclude(a *webhook.Attempt)
+}
+
+// formOf returns the form of the batches of a destination.
+func formOf(s *webhook.Settings) form {
+	if s.Type == webhook.TypeRelay {
+		return &relay{}
+	}
+	return array{s}
+}
+
+// An array sends the bodies of webhook requests as a JSON array.
+type array struct{ *webhook.Settings }
+
+func (a array) element(c Content) ([]byte, error) {
+	body, err := webhook.Payload(c.Body, a.AliasFields)
+	if err != nil {
+		return nil, err
+	}
+	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}'), nil
+}
+
+func (a array) request(c Content) (Request, error) {
+	c.Body = slices.Concat([]byte("["), c.Body, []byte("]"))
+	return NewRequest(a.Settings, c)
+}
+
+func (array) overhead() int { return len("[]") }
+
+func (array) conclude(*webhook.Attempt) {}
+
+// Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
 // for its call. The context of the batch's first request applies to the whole batch.
 func (b *Batcher) Send(ctx context.Context, r Request) webhook.Attempt {
 	group, index := b.add(r)
@@ -66,7 +108,7 @@ func (b *Batcher) add(r Request) (group *batch, index int) {
 		group = nil
 	}
 	if group == nil {
-		group = &batch{bytes: len("["), full: make(chan struct{}), done: make(chan struct{})}
+		group = &batch{bytes: b.form.overhead(), full: make(chan struct{}), done: make(chan struct{})}
 		b.open[r.Endpoint.URL] = group
 	}
 	group.requests = append(group.requests, r)
@@ -94,11 +136,12 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
 func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
-	r, err := NewBatchRequest(b.settings, requests, time.Now())
+	r, err := newBatchRequest(b.form, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
 	}
 	a := b.send(ctx, r)
+	b.form.conclude(&a)
 	if half := len(requests) / 2; half > 0 && isRefusal(a.Status) {
 		return append(b.exchange(ctx, requests[:half]), b.exchange(ctx, requests[half:])...)
 	}
@@ -110,14 +153,21 @@ func isRefusal(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
-// NewBatchRequest returns the request that sends other requests to the same endpoint as one batch.
+// NewElement returns a request that a [Batcher] with the same settings can send. The body of c is the
+// stored call. The caller sets the Endpoint. The error reports a call that cannot be sent.
+func NewElement(s *webhook.Settings, c Content) (Request, error) {
+	body, err := formOf(s).element(c)
+	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
+}
+
+// newBatchRequest returns the request that sends other requests to the same endpoint as one batch.
 // The error reports an invalid secret.
-func NewBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Request, error) {
-	size := len("[]")
+func newBatchRequest(f form, requests []Request, now time.Time) (Request, error) {
+	size := 0
 	for i := range requests {
 		size += len(requests[i].Body) + len(",")
 	}
-	body, id, number := append(make([]byte, 0, size), '['), sha256.New(), 0
+	body, id, number := make([]byte, 0, size), sha256.New(), 0
 	for i := range requests {
 		if i > 0 {
 			body = append(body, ',')
@@ -126,7 +176,7 @@ func NewBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Re
 		id.Write([]byte(requests[i].MessageID + "\n"))
 		number = max(number, requests[i].Number)
 	}
-	r, err := NewRequest(s, Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: append(body, ']'), Number: number, At: now})
+	r, err := f.request(Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: body, Number: number, At: now})
 	r.Endpoint, r.Calls = requests[0].Endpoint, len(requests)
 	return r, err
 }
@@ -172,9 +222,4 @@ func refuse(a *webhook.Attempt, f webhook.FailedCall) {
 	if f.Reason != "" {
 		a.Error += ": " + text.CutBytes(maxReason, f.Reason)
 	}
-}
-
-// withMessageID returns the body of a call with its messageId, for a batch.
-func withMessageID(body []byte, id string) []byte {
-	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), id), '}')
 }
