@@ -157,9 +157,9 @@ type destinationView struct {
 type destinationInput struct {
 	tracking.Destination // the new values of the settings in changed
 
-	Enabled     *bool   `json:"enabled"`
-	Rotate      bool    `json:"rotate"` // the current secret becomes the previous secret
-	GiveUpAfter string  `json:"giveUpAfter"`
+	Enabled     *bool  `json:"enabled"`
+	Rotate      bool   `json:"rotate"` // the current secret becomes the previous secret
+	GiveUpAfter string `json:"giveUpAfter"`
 
 	changed map[string]bool // names of the settings in the request that are not null
 }

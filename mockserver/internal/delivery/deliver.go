@@ -105,7 +105,7 @@ func (j *job) run() (o outcome, cause string) {
 	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
+	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
 	if err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
@@ -125,6 +125,14 @@ func (t *target) body(c *tracking.Call) []byte {
 		return c.Body
 	}
 	return t.redaction.Apply(nil, c.Body)
+}
+
+// newRequest returns the request for a call: an element if it will be sent in a batch.
+func (t *target) newRequest(c sender.Content) (sender.Request, error) {
+	if t.batcher != nil {
+		return sender.NewElement(&t.Settings, c)
+	}
+	return sender.NewCallRequest(&t.Settings, c)
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the

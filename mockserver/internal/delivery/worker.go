@@ -110,7 +110,7 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, and its compiled redaction.
+// A target contains the settings of a destination, its compiled redaction, and its batches.
 type target struct {
 	*tracking.Destination
 	redaction *redact.Rules

@@ -163,7 +163,7 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 			errs = append(errs, p)
 		}
 	}
-	if p := settings.HashProblem(d.Redact); p != nil && len(c.config.RedactKey) == 0 {
+	if p := settings.HashProblem(d.Redact, c.config.RedactKey); p != nil {
 		errs = append(errs, p)
 	}
 	known := c.Settings().Sources

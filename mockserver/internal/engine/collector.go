@@ -149,7 +149,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
-	if problems := all.HashProblems(); len(problems) > 0 && len(c.config.RedactKey) == 0 {
+	if problems := all.HashProblems(c.config.RedactKey); len(problems) > 0 {
 		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
 	}
 	if c.life.Err() != nil {

@@ -153,14 +153,15 @@ func isRefusal(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
-// NewElement returns a request that a [Batcher] with the same settings can send. The body of c is the
-// stored call. The caller sets the Endpoint. The error reports a call that cannot be sent.
+// NewElement returns a request for [Batcher.Send], which is an element of a batch: it is not signed,
+// and its body contains the messageId. The body of c is the stored call. The caller sets the Endpoint.
+// The error reports a call that cannot be sent.
 func NewElement(s *webhook.Settings, c Content) (Request, error) {
 	body, err := formOf(s).element(c)
 	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
 }
 
-// newBatchRequest returns the request that sends other requests to the same endpoint as one batch.
+// newBatchRequest returns the request that sends elements to the same endpoint as one batch.
 // The error reports an invalid secret.
 func newBatchRequest(f form, requests []Request, now time.Time) (Request, error) {
 	size := 0

@@ -60,7 +60,7 @@ const (
 // A Sender sends requests over HTTP/1.1 and reuses connections for four seconds. Its methods are
 // safe for concurrent use.
 type Sender struct {
-	ID      string            // value of [webhook.RelayHeader]
+	ID        string // value of [webhook.RelayHeader]
 	network   http.RoundTripper
 	transport http.RoundTripper // network, or the wrapped network
 	timeout   time.Duration
@@ -155,15 +155,16 @@ type Content struct {
 	At     time.Time             // time of the signature
 }
 
-// NewCallRequest returns a request that sends a call to a destination with these settings. The
-// body of c is the stored call. The caller sets the Endpoint. The error reports a call that
-// cannot be sent, or an invalid secret.
+// NewCallRequest returns a request that sends a call to a destination with these settings, as a
+// batch of one call if they have a batch. The body of c is the stored call. The caller sets the
+// Endpoint. The error reports a call that cannot be sent, or an invalid secret.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
 	if s.Batches().Calls > 0 {
-		if r, err = NewElement(s, c); err != nil {
+		element, err := NewElement(s, c)
+		if err != nil {
 			return Request{}, err
 		}
-		return newBatchRequest(formOf(s), []Request{r}, c.At)
+		return newBatchRequest(formOf(s), []Request{element}, c.At)
 	}
 	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
 		return Request{}, err

@@ -33,13 +33,9 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	c.checkAlerts(wrong, lookup)
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
-	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
+	problems := append(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().Validate())
+	for _, p := range settings.FieldErrors(errors.Join(problems...)) {
 		wrong(p.Field, p.Problem, p.Hint)
-	}
-	if c.RedactKey == "" {
-		for _, p := range settings.FieldErrors(errors.Join(c.Settings().HashProblems()...)) {
-			wrong(p.Field, p.Problem, p.Hint)
-		}
 	}
 	for i, source := range c.Sources {
 		if p := settings.CheckKey(fmt.Sprintf("sources[%d].writeKey", i), source.WriteKey); p != nil {

@@ -196,8 +196,8 @@ func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 
 // A Destination forwards calls to webhooks or to another collector.
 type Destination struct {
-	Enabled              *bool  `yaml:"enabled"` // defaults to true
-	tracking.Destination        // its JSON names are the names of the settings
+	Enabled              *bool `yaml:"enabled"` // defaults to true
+	tracking.Destination       // its JSON names are the names of the settings
 }
 
 // Settings returns the sources and destinations.
