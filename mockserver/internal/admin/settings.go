@@ -254,9 +254,15 @@ func (a *admin) previewDestination(r *http.Request) (any, error) {
 	if err := readJSON(r, &in); err != nil {
 		return nil, err
 	}
-	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a placeholder, because the request may omit the URL
+	var d tracking.Destination
 	if err := in.apply(&d); err != nil {
 		return nil, err
+	}
+	// The request may omit these settings.
+	if d.Type == webhook.TypeRelay {
+		d.WriteKey = cmp.Or(d.WriteKey, "placeholder")
+	} else if len(d.Webhooks) == 0 {
+		d.Webhooks = []webhook.Endpoint{{URL: "https://example.com"}}
 	}
 	if err := a.c.CheckDestination(&tracking.Destination{}, &d); err != nil {
 		return nil, err
@@ -304,7 +310,7 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if err := in.rotate(d); err != nil {
 		return err
 	}
-	old := d.Webhooks
+	old := *d
 	from := maps.Collect(settings.Fields(reflect.ValueOf(&in.Destination).Elem()))
 	for name, value := range settings.Fields(reflect.ValueOf(d).Elem()) {
 		if in.changed[name] {
@@ -315,11 +321,15 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 		d.Disabled = !*in.Enabled
 	}
 	in.clearRelated(d)
-	if in.changed["webhooks"] {
-		d.Webhooks = engine.RestoreHeaders(d.Webhooks, old)
-		return engine.StillHidden(d.Webhooks)
+	var err error
+	if d.Type == webhook.TypeRelay && !in.changed["writeKey"] {
+		err = engine.KeepWriteKey(d, &old)
 	}
-	return nil
+	if in.changed["webhooks"] {
+		d.Webhooks = engine.RestoreHeaders(d.Webhooks, old.Webhooks)
+		err = errors.Join(err, engine.StillHidden(d.Webhooks))
+	}
+	return err
 }
 
 // rotate makes the shared secret the previous secret if the request asks for it.

@@ -21,12 +21,8 @@ func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ st
 	if err != nil {
 		return nil, fmt.Errorf("could not create the test call: %w", err)
 	}
-<<<<<<< HEAD
 	endpoints := d.Endpoints()
 	attempts := make([]tracking.Attempt, len(endpoints))
-=======
-	attempts := make([]tracking.Attempt, len(d.Webhooks))
->>>>>>> main
 	var requests sync.WaitGroup
 	for i, endpoint := range endpoints {
 		requests.Go(func() {

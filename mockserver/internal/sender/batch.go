@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +29,7 @@ type Batcher struct {
 // A batch is a group of requests that are sent together. The caller that opens it sends it.
 type batch struct {
 	requests []Request
-	bytes    int           // size of the array
+	bytes    int           // size of the body
 	full     chan struct{} // closed when the batch accepts no more requests
 	attempts []webhook.Attempt
 	done     chan struct{} // closed after attempts is set
@@ -46,11 +45,10 @@ func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Req
 type form interface {
 	// element returns the part of the body for a call. The body of c is the stored call.
 	element(c Content) ([]byte, error)
-	// request returns the request for a body with elements of element, which c contains without
-	// brackets.
+	// enclose returns the text before and after the elements in the body.
+	enclose(now time.Time) (before, after string)
+	// request returns the request with a body.
 	request(c Content) (Request, error)
-	// overhead is the size of the body without the elements and the commas between them.
-	overhead() int
 	// conclude changes the result of a request.
 	conclude(a *webhook.Attempt)
 }
@@ -74,12 +72,9 @@ func (a array) element(c Content) ([]byte, error) {
 	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}'), nil
 }
 
-func (a array) request(c Content) (Request, error) {
-	c.Body = slices.Concat([]byte("["), c.Body, []byte("]"))
-	return NewRequest(a.Settings, c)
-}
+func (array) enclose(time.Time) (before, after string) { return "[", "]" }
 
-func (array) overhead() int { return len("[]") }
+func (a array) request(c Content) (Request, error) { return NewRequest(a.Settings, c) }
 
 func (array) conclude(*webhook.Attempt) {}
 
@@ -108,7 +103,8 @@ func (b *Batcher) add(r Request) (group *batch, index int) {
 		group = nil
 	}
 	if group == nil {
-		group = &batch{bytes: b.form.overhead(), full: make(chan struct{}), done: make(chan struct{})}
+		before, after := b.form.enclose(time.Time{})
+		group = &batch{bytes: len(before + after), full: make(chan struct{}), done: make(chan struct{})}
 		b.open[r.Endpoint.URL] = group
 	}
 	group.requests = append(group.requests, r)
@@ -164,11 +160,12 @@ func NewElement(s *webhook.Settings, c Content) (Request, error) {
 // newBatchRequest returns the request that sends elements to the same endpoint as one batch.
 // The error reports an invalid secret.
 func newBatchRequest(f form, requests []Request, now time.Time) (Request, error) {
-	size := 0
+	before, after := f.enclose(now)
+	size := len(before + after)
 	for i := range requests {
 		size += len(requests[i].Body) + len(",")
 	}
-	body, id, number := make([]byte, 0, size), sha256.New(), 0
+	body, id, number := append(make([]byte, 0, size), before...), sha256.New(), 0
 	for i := range requests {
 		if i > 0 {
 			body = append(body, ',')
@@ -177,7 +174,7 @@ func newBatchRequest(f form, requests []Request, now time.Time) (Request, error)
 		id.Write([]byte(requests[i].MessageID + "\n"))
 		number = max(number, requests[i].Number)
 	}
-	r, err := f.request(Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: body, Number: number, At: now})
+	r, err := f.request(Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: append(body, after...), Number: number, At: now})
 	r.Endpoint, r.Calls = requests[0].Endpoint, len(requests)
 	return r, err
 }

@@ -20,8 +20,6 @@ const (
 	maxRelayed = 32 << 10
 	// refusedHold is the pause of a relay after a response that any request would get.
 	refusedHold = time.Minute
-
-	relayStart, relaySentAt = `{"batch":[`, `],"sentAt":"`
 )
 
 // A relay sends calls to the tracking API of another collector; see [webhook.TypeRelay].
@@ -47,13 +45,13 @@ func (*relay) element(c Content) ([]byte, error) {
 	return body, nil
 }
 
-func (r *relay) request(c Content) (Request, error) {
-	body := append(make([]byte, 0, len(c.Body)+r.overhead()), relayStart...)
-	body = append(fields.AppendTimeMember(append(body, c.Body...), relaySentAt, c.At), '}')
-	return Request{Body: body, Number: c.Number, Relay: true, Gzip: !r.plain.Load()}, nil
+func (*relay) enclose(now time.Time) (before, after string) {
+	return `{"batch":[`, now.UTC().Format(`],"sentAt":"2006-01-02T15:04:05.000Z"}`)
 }
 
-func (*relay) overhead() int { return len(relayStart + relaySentAt + `2006-01-02T15:04:05.000Z"}`) }
+func (r *relay) request(c Content) (Request, error) {
+	return Request{Body: c.Body, Number: c.Number, Relay: true, Gzip: !r.plain.Load()}, nil
+}
 
 // conclude applies the retry rules of the service's client libraries. After a response that does not
 // depend on the calls, they wait until an operator has corrected the settings.
