@@ -60,7 +60,7 @@ func (r *relay) conclude(a *webhook.Attempt) {
 		return
 	}
 	explanation, hold := "", time.Duration(0)
-	switch {
+	switch policy := (&retry.Policy{}); {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		explanation, hold = "; check the write key", refusedHold
 	case a.Status == http.StatusLoopDetected:
@@ -68,8 +68,8 @@ func (r *relay) conclude(a *webhook.Attempt) {
 	case a.Status == http.StatusUnsupportedMediaType && a.RequestHeader.Get("Content-Encoding") != "":
 		r.plain.Store(true)
 		explanation = "; later requests are not compressed"
-	case (&retry.Policy{}).Classify(a.Status) == retry.Again:
-		hold = a.RetryAfter
+	case policy.Classify(a.Status) == retry.Again:
+		hold = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
 	default:
 		a.Verdict, a.RetryAfter = webhook.Permanent, 0
 		return

@@ -170,7 +170,7 @@ func TestRelayedBatches(t *testing.T) {
 func TestRelayResponses(t *testing.T) {
 	for _, c := range []struct {
 		status     int
-		retryAfter string
+		retryAfter string // or X-RateLimit-Reset, after a colon
 		verdict    webhook.Verdict
 		hold       time.Duration
 		error      string
@@ -187,6 +187,7 @@ func TestRelayResponses(t *testing.T) {
 		{status: 413, verdict: webhook.Permanent, error: "responded with 413 (Request Entity Too Large)"},
 		{status: 429, retryAfter: "7", verdict: webhook.Temporary, hold: 7 * time.Second, error: "responded with 429 (Too Many Requests)"},
 		{status: 429, retryAfter: "3600", verdict: webhook.Temporary, hold: sender.MaxHold, error: "responded with 429 (Too Many Requests)"},
+		{status: 429, retryAfter: ":9", verdict: webhook.Temporary, hold: 9 * time.Second, error: "responded with 429 (Too Many Requests)"},
 		{status: 460, verdict: webhook.Temporary, error: "responded with 460"},
 		{status: 500, verdict: webhook.Temporary, error: "responded with 500 (Internal Server Error)"},
 		{status: 501, verdict: webhook.Permanent, error: "responded with 501 (Not Implemented)"},
@@ -197,7 +198,8 @@ func TestRelayResponses(t *testing.T) {
 		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := &otherCollector{respond: func(int, relayedBatch) (int, http.Header) {
-					return c.status, http.Header{"Retry-After": {c.retryAfter}}
+					after, reset, _ := strings.Cut(c.retryAfter, ":")
+					return c.status, http.Header{"Retry-After": {after}, "X-Ratelimit-Reset": {reset}}
 				}}
 				a := newRelay(t, o, webhook.Settings{})(1, "a")[0]
 				assert.Equal(t, c.verdict, a.Verdict)
