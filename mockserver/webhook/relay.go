@@ -85,7 +85,7 @@ func (p *problems) relay(s Settings) {
 			{"webhooks", len(s.Webhooks) > 0}, {"sharedSecret", s.SharedSecret != ""}, {"previousSecret", s.PreviousSecret != ""},
 			{"signature", s.Signature != ""}, {"aliasFields", s.AliasFields != ""}, {"traceContext", s.TraceContext != ""},
 		}
-		hint = "remove it, or use webhooks"
+		hint = `set type to "webhooks", or remove it`
 		if s.WriteKey == "" {
 			p.add("writeKey", "is empty", "set the write key of the source in the other collector")
 		}
@@ -110,7 +110,7 @@ type setting struct {
 // endpoint checks where a relay sends its requests.
 func (p *problems) endpoint(s Settings) {
 	if s.Endpoint != "" {
-		p.url("endpoint", s.Endpoint)
+		p.url("endpoint", s.Endpoint, "remove them; writeKey identifies the source")
 		if s.Region != "" {
 			p.add("region", "has no effect with an endpoint", "remove one of them")
 		}

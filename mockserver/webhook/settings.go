@@ -83,7 +83,7 @@ func (s Settings) Validate() error {
 	}
 	for i, e := range s.Webhooks {
 		field := fmt.Sprintf("webhooks[%d]", i)
-		p.url(field+".url", e.URL)
+		p.url(field+".url", e.URL, "use a static header such as Authorization instead")
 		p.headers(field+".headers", e.Headers)
 	}
 	p.signing(s)
@@ -146,7 +146,8 @@ func (p *problems) signing(s Settings) {
 
 const exampleURL = "use a URL such as https://example.com/hook"
 
-func (p *problems) url(field, text string) {
+// url checks a URL. credentials is the hint if it contains credentials.
+func (p *problems) url(field, text, credentials string) {
 	if text == "" {
 		p.add(field, "is empty", exampleURL)
 		return
@@ -173,7 +174,7 @@ func (p *problems) url(field, text string) {
 		}
 	}
 	if u.User != nil {
-		p.add(field, "contains credentials", "use a static header such as Authorization instead")
+		p.add(field, "contains credentials", credentials)
 	}
 }
 
