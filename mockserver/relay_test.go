@@ -141,6 +141,39 @@ func TestRelayWithWrongKeyWaits(t *testing.T) {
 	})
 }
 
+// The API does not show the write key, keeps it if a request omits it, and does not send it to another
+// endpoint.
+func TestRelayInAPI(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{})
+	key := func() string { return srv.Engine().Settings().Destinations[0].WriteKey }
+	status, answer := askAdmin(t, srv, "POST", "/destinations", `{"name":"r","type":"relay","endpoint":"https://a.example","writeKey":"secret-key"}`)
+	require.Equal(t, http.StatusCreated, status, answer)
+	assert.NotContains(t, fmt.Sprint(answer), "secret-key")
+	assert.Equal(t, []any{}, answer["webhooks"])
+	for _, c := range []struct {
+		path, body string
+		status     int
+		problem    any
+		key        string
+	}{
+		{"/r", `{"maxPerSecond":5}`, 200, nil, "secret-key"},
+		{"/r", `{"endpoint":"https://b.example"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
+		{"/r", `{"endpoint":"","region":"eu"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
+		{"/r", `{"endpoint":"https://a.example/v1"}`, 200, nil, "secret-key"},
+		{"/r", `{"endpoint":"","region":"eu","writeKey":"another-key"}`, 200, nil, "another-key"},
+		{"/r", `{"writeKey":" another"}`, 422, "writeKey: begins or ends with white space: remove it; a value from a file may end with a line break", "another-key"},
+		{"/r", `{"endpoint":"http://10.0.0.1","region":"","writeKey":"k"}`, 422, `endpoint: points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`, "another-key"},
+		{"/r", `{"type":"webhooks","webhooks":[{"url":"https://a.example"}],"region":"","writeKey":""}`, 200, nil, ""},
+	} {
+		status, answer := askAdmin(t, srv, "PATCH", "/destinations"+c.path, c.body)
+		assert.Equal(t, c.status, status, c.body)
+		assert.Equal(t, c.problem, answer["message"], c.body)
+		assert.Equal(t, c.key, key(), c.body)
+	}
+	status, answer = askAdmin(t, srv, "POST", "/destinations/preview", `{"type":"relay","sources":[]}`)
+	assert.Equal(t, http.StatusOK, status, answer)
+}
+
 // A relay to the same collector, directly or through another collector, ends.
 func TestRelayLoopEnds(t *testing.T) {
 	t.Run("itself", func(t *testing.T) {

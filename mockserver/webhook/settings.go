@@ -75,7 +75,7 @@ func (s Settings) Validate() error {
 	var p problems
 	p.relay(s)
 	switch n := len(s.Webhooks); {
-	case s.Type == TypeRelay: // reported by relay
+	case s.Type != "" && s.Type != TypeWebhooks: // checked by relay
 	case n == 0:
 		p.add("webhooks", "is empty", "give at least one URL")
 	case n > MaxEndpoints:
