@@ -18,6 +18,7 @@ type rules struct {
 	denied    string // type of the calls that must not arrive
 	perSecond int    // maximum rate of each process; 0 is unlimited
 	ordered   bool
+	batch     int       // maximum number of calls in a request, or 0
 	since     time.Time // zero if the settings are unknown
 }
 
@@ -28,11 +29,12 @@ func (s rules) apply(p *instance) bool {
 
 // changeExtra adds, changes or removes the destination.
 func (w *world) changeExtra() {
-	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0}
+	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0, batch: w.random.IntN(2) * w.random.IntN(8)}
 	onFailure := []tracking.OnFailure{tracking.OnFailureHold, tracking.OnFailureOvertake}[w.random.IntN(2)]
-	known := w.receivers[extra].changeRules()
+	ended := w.receivers[extra].changeRules()
 	change := func(d *tracking.Destination) error {
 		d.Types.Deny, d.MaxPerSecond, d.Ordering = []string{to.denied}, float64(to.perSecond), tracking.Ordering{}
+		d.Batch = webhook.Batch{Calls: to.batch}
 		if to.ordered {
 			d.Ordering = tracking.Ordering{Order: tracking.OrderUser, OnFailure: onFailure}
 		}
@@ -40,7 +42,8 @@ func (w *world) changeExtra() {
 	}
 	w.background("change of "+extra, func(p *instance) {
 		d := tracking.Destination{Name: extra, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + extra}}}}
-		ctx := p.t.Context()
+		ctx, now := p.t.Context(), rules{}
+		defer func() { ended(now) }()
 		switch n {
 		case 0:
 			_ = p.engine.RemoveDestination(ctx, extra) // it may not exist
@@ -48,26 +51,29 @@ func (w *world) changeExtra() {
 			_ = p.engine.AddDestination(ctx, d) // it may exist
 		default:
 			if p.engine.ChangeDestination(ctx, extra, change) == nil {
+				to.ordered = to.ordered && onFailure == tracking.OnFailureHold // a retry may overlap with a call that has overtaken it
 				p.note("%s: now it has the settings %+v", extra, to)
-				known(to)
+				now, now.since = to, time.Now()
 			}
 		}
 	})
 }
 
-// changeRules records that the rules are unknown. It returns a function that records new rules, unless
-// changeRules is called in the meantime.
-func (r *receiver) changeRules() (known func(rules)) {
+// changeRules records that the rules are unknown. It returns a function that ends the change: it
+// records new rules, unless another change has begun in the meantime or has not ended.
+func (r *receiver) changeRules() (ended func(rules)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rules = rules{}
 	r.changes++
+	r.changing++
 	changes := r.changes
 	return func(to rules) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.changes == changes {
-			r.rules, r.rules.since = to, time.Now()
+		r.changing--
+		if r.changes == changes && r.changing == 0 {
+			r.rules = to
 		}
 	}
 }
@@ -82,7 +88,7 @@ func (r *receiver) checkRules(p *instance, id string, body []byte) {
 	if strings.Contains(string(body), `"type":"`+s.denied+`"`) {
 		r.problem("%s sends %s to %s, which excludes the type %s since %v", p.name, id, r.host, s.denied, s.since.Sub(start))
 	}
-	if s.perSecond == 0 {
+	if s.perSecond == 0 || s.batch > 0 { // the calls of a batch arrive at the same time
 		return
 	}
 	const tolerance = 20 * time.Millisecond // the limiter makes up for short delays
