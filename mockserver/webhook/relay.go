@@ -19,7 +19,8 @@ const (
 	//
 	// An element of a batch is the stored call without receivedAt, originalTimestamp and sentAt. Its
 	// timestamp is already corrected, and the batch's sentAt is the time of the request, so that the
-	// other collector does not correct the timestamp again.
+	// other collector does not correct the timestamp again. Integrations that list destinations of
+	// this collector are omitted.
 	TypeRelay Type = "relay"
 )
 

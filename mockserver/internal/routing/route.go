@@ -93,6 +93,11 @@ func ScopeTo(destinations []string) map[string]any {
 	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
 }
 
+// IsScoped reports whether an integrations object lists destinations of this collector.
+func IsScoped(integrations []byte) bool {
+	return len(memberOf(memberOf(integrations, integrationName), destinationsOption)) > 0
+}
+
 // destinationsOption is the field of the Webhooks integration that lists the destinations to enable.
 const destinationsOption = "destinations"
 

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -30,8 +31,10 @@ type relay struct {
 func (*relay) element(c Content) ([]byte, error) {
 	body := append(make([]byte, 0, len(c.Body)), '{')
 	for m := range jsonscan.Members(c.Body) {
-		switch fields.Of(m.Key) {
-		case fields.ReceivedAt, fields.OriginalTimestamp, fields.SentAt:
+		switch f := fields.Of(m.Key); {
+		case f == fields.ReceivedAt || f == fields.OriginalTimestamp || f == fields.SentAt:
+			continue
+		case f == fields.Integrations && routing.IsScoped(m.Value):
 			continue
 		}
 		if len(body) > len("{") {

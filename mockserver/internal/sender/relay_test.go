@@ -94,6 +94,7 @@ func TestRelayedBody(t *testing.T) {
 		},
 		"keys with escapes":      {`{"sent\u0041t":"2025-01-01T00:00:00.000Z","type":"page"}`, `{"type":"page"}`},
 		"digits and white space": {`{ "type" : "track", "properties": {"id": 9007199254740993, "sentAt": 1} }`, `{"type" : "track","properties": {"id": 9007199254740993, "sentAt": 1}}`},
+		"a list of destinations": {`{"integrations":{"All":false,"Webhooks":{"destinations":["relay"]}},"type":"page"}`, `{"type":"page"}`},
 		"context and integrations": {
 			`{"context":{"ip":"192.0.2.1","library":{"name":"analytics.js"}},"integrations":{"All":false},"type":"alias"}`,
 			`{"context":{"ip":"192.0.2.1","library":{"name":"analytics.js"}},"integrations":{"All":false},"type":"alias"}`,
