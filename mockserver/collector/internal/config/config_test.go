@@ -183,6 +183,8 @@ func TestProblems(t *testing.T) {
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
 		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
+		{"a relay without a key", store + "destinations: [{name: d, type: relay}]", `c.yaml:2:16: destinations[0].writeKey is empty: set the write key of the source in the other collector`},
+		{"a relay to a private address", store + "destinations: [{name: d, type: relay, writeKey: k, endpoint: 'http://10.0.0.1'}]", `c.yaml:2:52: destinations[0].endpoint points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use "webhooks" or "relay"`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is not a source: use the name of a source`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
