@@ -135,6 +135,7 @@ func TestRelayWithWrongKeyWaits(t *testing.T) {
 		d := relayTo("http://other")
 		d.WriteKey = "right"
 		require.NoError(t, first.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
+		assert.Zero(t, first.Engine().Status()[0].HeldUntil, "a new key ends the pause")
 		time.Sleep(10 * time.Minute)
 		assert.EqualValues(t, 150, account(t, first).Delivered)
 		assert.Len(t, second.Calls(), 150)

@@ -146,10 +146,10 @@ func TestRelayedBatches(t *testing.T) {
 		for i := range 250 {
 			ids = append(ids, fmt.Sprintf("%064d", i))
 		}
-		newRelay(t, o, webhook.Settings{Batch: webhook.Batch{Bytes: 5000}})(1, ids...)
+		newRelay(t, o, webhook.Settings{Batch: webhook.Batch{Bytes: 4970}})(1, ids...)
 		var got []string
 		for _, b := range o.batches {
-			assert.LessOrEqual(t, len(b.text), 5000)
+			assert.LessOrEqual(t, len(b.text), 4970)
 			for _, c := range b.Batch {
 				got = append(got, c.MessageID)
 			}
