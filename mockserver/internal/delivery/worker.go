@@ -110,9 +110,10 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, its compiled redaction, and its batches.
+// A target contains the settings of a destination, its URLs, its compiled redaction, and its batches.
 type target struct {
 	*tracking.Destination
+	endpoints []webhook.Endpoint
 	redaction *redact.Rules
 	batcher   *sender.Batcher // nil if each call has its own request
 }
@@ -122,7 +123,7 @@ const batchRequests = 4
 
 // newTarget returns the target of a destination.
 func (w *Worker) newTarget(d *tracking.Destination) *target {
-	t := &target{Destination: d, redaction: d.Redact.Rules(w.RedactKey)}
+	t := &target{Destination: d, endpoints: d.Endpoints(), redaction: d.Redact.Rules(w.RedactKey)}
 	if d.Batches().Calls > 0 {
 		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
 			if !w.maySend(t) { // the calls have waited for the batch
