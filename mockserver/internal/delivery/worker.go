@@ -60,7 +60,7 @@ type WorkerConfig struct {
 	// and must be safe for concurrent use. After an Update with GoneSince, calls fail without
 	// a request.
 	OnGone func(d *tracking.Destination)
-	// OnHold is called when a receiver requests a pause with Retry-After. It must not block and
+	// OnHold is called when a response requires a pause, see sender.Hold. It must not block and
 	// must be safe for concurrent use. It may be nil.
 	OnHold func(d *tracking.Destination, until time.Time)
 	// Attach opens the destination's queue again after the journal has closed it. If it
@@ -221,7 +221,7 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold starts a pause until a time, like a Retry-After header of the receiver.
+// Hold starts a pause until a time, like a response that requires one.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
 // sameWebhooks reports whether two destinations have the same URLs and the same write key.
@@ -304,7 +304,7 @@ type Status struct {
 	Failures int `json:"failures"`
 	// ProbeAt is the time of the next attempt at an unreachable destination.
 	ProbeAt time.Time `json:"probeAt,omitzero"`
-	// HeldUntil is the end of a pause that the receiver requested with Retry-After.
+	// HeldUntil is the end of a pause that a response requires.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 	// GoneSince is when the last of the webhooks responded with 410. Calls fail since then.
 	GoneSince time.Time `json:"goneSince,omitzero"`
