@@ -72,17 +72,22 @@ func (g *Guard) Configure(config GuardConfig) error {
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := g.Check(r); refused != nil {
-			switch refused.Status {
-			case http.StatusUnauthorized:
-				w.Header().Set("WWW-Authenticate", `Bearer realm="collector"`)
-			case http.StatusTooManyRequests:
-				w.Header().Set("Retry-After", strconv.Itoa(int(guessWindow/time.Second)))
-			}
-			refused.Write(w, r)
+			Refuse(w, r, refused)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Refuse writes the response to a request that Check refused.
+func Refuse(w http.ResponseWriter, r *http.Request, refused *Error) {
+	switch refused.Status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="collector"`)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(int(guessWindow/time.Second)))
+	}
+	refused.Write(w, r)
 }
 
 // IsHTTPS reports whether the client used HTTPS, either for this connection or according to

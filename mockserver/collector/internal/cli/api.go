@@ -431,7 +431,7 @@ func (parameter) String() string { return "" }
 func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
 	p := parameter{query: query, name: name}
 	if len(values) > 0 {
-		p.read = oneOf(name, values)
+		p.read = oneOf("--"+name, values)
 	}
 	cmd.Flags().Var(p, name, help)
 	if len(values) > 0 {
@@ -439,11 +439,11 @@ func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, valu
 	}
 }
 
-// oneOf returns a parser for a flag that accepts only the given values.
-func oneOf(flag string, values []string) func(string) (string, error) {
+// oneOf returns a parser for a parameter that accepts only the given values.
+func oneOf(name string, values []string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if !slices.Contains(values, value) {
-			return "", usagef("invalid --%s %q: use %s", flag, value, strings.Join(values, ", "))
+			return "", usagef("invalid %s %s: use %s", name, text.Quote(text.MaxRepeated, value), strings.Join(values, ", "))
 		}
 		return value, nil
 	}
@@ -488,29 +488,30 @@ func (c *client) names(ctx context.Context, kind string) (names []string, err er
 
 // A call is the JSON format of a call in the admin API.
 type call struct {
+	Seq          int64       `json:"seq,omitempty"`
 	MessageID    string      `json:"messageId"`
 	Ref          string      `json:"ref"`
 	Source       string      `json:"source"`
 	Type         string      `json:"type"`
-	UserID       string      `json:"userId"`
-	AnonymousID  string      `json:"anonymousId"`
-	Event        string      `json:"event"`
-	Name         string      `json:"name"`
+	UserID       string      `json:"userId,omitempty"`
+	AnonymousID  string      `json:"anonymousId,omitempty"`
+	Event        string      `json:"event,omitempty"`
+	Name         string      `json:"name,omitempty"`
 	ReceivedAt   time.Time   `json:"receivedAt"`
-	Destinations []callState `json:"destinations"`
+	Destinations []callState `json:"destinations,omitempty"`
 	Violations   []struct {
 		Message string `json:"message"`
 		Plan    string `json:"plan"`
-		Line    int    `json:"line"`
-	} `json:"violations"`
-	Body json.RawMessage `json:"body"`
+		Line    int    `json:"line,omitempty"`
+	} `json:"violations,omitempty"`
+	Body json.RawMessage `json:"body,omitempty"`
 }
 
 // A callState is the status of a call at a destination.
 type callState struct {
 	Destination string `json:"destination"`
 	State       string `json:"state"`
-	Reason      string `json:"reason"`
+	Reason      string `json:"reason,omitempty"`
 }
 
 func (c *call) title() string {
@@ -547,12 +548,12 @@ type attempt struct {
 	Time          time.Time   `json:"time"`
 	DurationMS    float64     `json:"durationMs"`
 	URL           string      `json:"url"`
-	Status        int         `json:"status"`
+	Status        int         `json:"status,omitempty"` // 0 if there was no response
 	Verdict       string      `json:"verdict"`
-	Error         string      `json:"error"`
-	RequestHeader http.Header `json:"requestHeader"`
-	RequestBody   string      `json:"requestBody"`
-	ResponseBody  string      `json:"responseBody"`
+	Error         string      `json:"error,omitempty"`
+	RequestHeader http.Header `json:"requestHeader,omitempty"`
+	RequestBody   string      `json:"requestBody,omitempty"`
+	ResponseBody  string      `json:"responseBody,omitempty"`
 }
 
 // status returns the status line of the response, or "no response".

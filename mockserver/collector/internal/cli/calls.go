@@ -39,38 +39,40 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
 	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames)
-	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("type", fields.StoredTypes)}, "type", "only calls of this `type`: "+strings.Join(fields.StoredTypes, ", ")+" (repeatable)")
+	flags.Var(parameter{query: q, name: "type", repeated: true, read: oneOf("--type", fields.StoredTypes)}, "type", "only calls of this `type`: "+strings.Join(fields.StoredTypes, ", ")+" (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.StoredTypes, cobra.ShellCompDirectiveNoFileComp))
 	parameterFlag(cmd, q, "event", "only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix")
 	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
 	parameterFlag(cmd, q, "text", "only calls whose body contains this text")
-	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
-	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before a time or an age")
-	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition}, "where", "only calls that match a `condition` on properties, traits or context, in the syntax of the inspector's search: prop.plan:Pro, 'prop.total:>100' (repeatable)")
+	flags.Var(parameter{query: q, name: "since", read: moment("--since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
+	flags.Var(parameter{query: q, name: "until", read: moment("--until")}, "until", "only calls received before a time or an age")
+	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition("--where")}, "where", "only calls that match a `condition` on properties, traits or context, in the syntax of the inspector's search: prop.plan:Pro, 'prop.total:>100' (repeatable)")
 	return q
 }
 
-// condition checks a condition in the syntax of the inspector's search.
-func condition(s string) (string, error) {
-	query, err := search.Parse(s)
-	if err != nil {
-		return "", usagef("invalid --where %q: %w", s, err)
+// condition returns a parser that checks a condition in the syntax of the inspector's search.
+func condition(name string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		query, err := search.Parse(s)
+		if err != nil {
+			return "", usagef("invalid %s %s: %w", name, text.Quote(text.MaxRepeated, s), err)
+		}
+		if len(query) == 0 || slices.ContainsFunc(query, func(t search.Term) bool { return len(t.Path) == 0 }) {
+			return "", usagef(`invalid %s %s: use a condition on a property, a trait or the context, such as prop.plan:Pro, 'prop.total:>100' or 'traits.city:"New York"'`, name, text.Quote(text.MaxRepeated, s))
+		}
+		return s, nil
 	}
-	if len(query) == 0 || slices.ContainsFunc(query, func(t search.Term) bool { return len(t.Path) == 0 }) {
-		return "", usagef(`invalid --where %q: use a condition on a property, a trait or the context, such as prop.plan:Pro, 'prop.total:>100' or 'traits.city:"New York"'`, s)
-	}
-	return s, nil
 }
 
-// moment parses a time or an age.
-func moment(flag string) func(string) (string, error) {
+// moment returns a parser for a time or an age.
+func moment(name string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if ago, err := time.ParseDuration(s); err == nil {
 			return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), nil
 		}
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			return "", usagef("invalid --%s %q: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m", flag, s)
+			return "", usagef("invalid %s %s: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m", name, text.Quote(text.MaxRepeated, s))
 		}
 		return t.Format(time.RFC3339Nano), nil
 	}
@@ -156,14 +158,9 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	found, err := get[callPage[call]](ctx, c, "/calls?"+q.Encode())
+	found, err := c.search(ctx, q)
 	if err != nil {
 		return err
-	}
-	if name := q.Get("destination"); name != "" && len(found.read.Calls) == 0 {
-		if err := c.checkDestination(ctx, name); err != nil {
-			return err
-		}
 	}
 	return printAnswer(c, out, found, "calls", func(page callPage[call]) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
@@ -172,6 +169,15 @@ func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) err
 			}
 		})
 	})
+}
+
+// search returns a page of calls. An unknown destination is an error.
+func (c *client) search(ctx context.Context, q url.Values) (found answer[callPage[call]], err error) {
+	found, err = get[callPage[call]](ctx, c, "/calls?"+q.Encode())
+	if name := q.Get("destination"); err == nil && name != "" && len(found.read.Calls) == 0 {
+		err = c.checkDestination(ctx, name)
+	}
+	return found, err
 }
 
 // eachPage passes the calls of a list to f, newest first. If limit is positive, it stops after limit
@@ -236,16 +242,34 @@ func (c *client) checkDestination(ctx context.Context, name string) error {
 
 // rejections contains rejected calls and refused requests.
 type rejections struct {
-	Since time.Time
-	Calls []struct {
-		ReceivedAt                                              time.Time
-		Type, Title, UserID, AnonymousID, Source, Code, Message string
-	}
-	Requests []struct {
-		At                                  time.Time
-		Method, Path, Source, Code, Message string
-		Count                               int
-	}
+	Since    time.Time        `json:"since"`
+	Calls    []rejectedCall   `json:"calls"`
+	Requests []refusedRequest `json:"requests"`
+}
+
+// A rejectedCall is a rejected call in the list of rejections.
+type rejectedCall struct {
+	ReceivedAt  time.Time `json:"receivedAt"`
+	Type        string    `json:"type,omitempty"`
+	Title       string    `json:"title,omitempty"`
+	UserID      string    `json:"userId,omitempty"`
+	AnonymousID string    `json:"anonymousId,omitempty"`
+	Source      string    `json:"source,omitempty"`
+	Code        string    `json:"code"`
+	Message     string    `json:"message"`
+	Hint        string    `json:"hint,omitempty"`
+}
+
+// A refusedRequest is a refused request, or a group of them.
+type refusedRequest struct {
+	At      time.Time `json:"at"`
+	Method  string    `json:"method"`
+	Path    string    `json:"path"`
+	Source  string    `json:"source,omitempty"`
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"`
+	Count   int       `json:"count"`
 }
 
 // listRejected lists rejected calls and refused requests.
@@ -477,16 +501,27 @@ command ends when none of its calls is pending, and prints the results.`,
 
 // countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
-	type counted struct{ Calls int }
-	post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(destination) + "/replay", body: selection(q, true)}
-	return show(ctx, c, out, post, func(found counted) error {
+	found, err := c.matching(ctx, destination, q)
+	if err != nil {
+		return err
+	}
+	return printAnswer(c, out, found, "", func(found matches) error {
 		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
 	})
 }
 
+// matches is the number of calls that a replay would select.
+type matches struct{ Calls int }
+
+// matching counts the calls that a replay would select.
+func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
+	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+}
+
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
-// is true, it waits until none of the calls is pending.
+// is true, it waits until none of the calls is pending. If ctx ends before, it returns an error and
+// the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()
 	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
@@ -494,10 +529,12 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 		return run, err
 	}
 	id := run.read.ID
-	err = poll(ctx, func() (done bool, err error) {
-		if run, err = get[replay](ctx, c, "/replays/"+url.PathEscape(id)); err != nil {
+	err = poll(ctx, func() (bool, error) {
+		newest, err := get[replay](ctx, c, "/replays/"+url.PathEscape(id))
+		if err != nil {
 			return true, err
 		}
+		run = newest
 		r := run.read
 		doing, n, of := "replayed", r.Replayed, r.Expected
 		if !r.EndedAt.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,9 +169,7 @@ func (a *addition) send(urls, headers []string, secretFile string) error {
 
 func newDestinationTest() *cobra.Command {
 	var c client
-	var in struct {
-		Type string `json:"type"`
-	}
+	var callType string
 	cmd := &cobra.Command{
 		Use:   "test DESTINATION",
 		Short: "Send a test call to each webhook of a destination",
@@ -181,13 +180,9 @@ is not counted and not retried.`,
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			list, err := ask[struct{ Attempts []attempt }](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/test", in)
+			list, err := c.testDestination(ctx, args[0], callType)
 			if err != nil {
 				return err
-			}
-			taken := false
-			for _, a := range list.read.Attempts {
-				taken = taken || a.Verdict == "success"
 			}
 			if c.output.data() {
 				err = c.output.print(out, list.raw, "attempts")
@@ -198,15 +193,25 @@ is not counted and not retried.`,
 					}
 				})
 			}
-			if err == nil && !taken {
+			if err == nil && !list.read.accepted() {
 				err = errors.New("no webhook accepted the test call")
 			}
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&in.Type, "type", "track", "the `type` of the test call")
+	cmd.Flags().StringVar(&callType, "type", "track", "the `type` of the test call")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	return c.addTo(cmd)
+}
+
+// testDestination sends a test call to each webhook of a destination.
+func (c *client) testDestination(ctx context.Context, name, callType string) (answer[attemptList], error) {
+	return ask[attemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
+}
+
+// accepted reports whether a webhook accepted the call.
+func (l *attemptList) accepted() bool {
+	return slices.ContainsFunc(l.Attempts, func(a attempt) bool { return a.Verdict == "success" })
 }
 
 // said returns an excerpt of the response body, or the error if there was no response.

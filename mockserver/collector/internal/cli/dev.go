@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
@@ -75,17 +76,22 @@ a generated token, which is printed at startup.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
+	f.addTo(flags)
 	flags.StringVar(&f.data, "data", defaultData(), "the directory of the queue")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log debug messages")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show activity")
+	flags.BoolVar(&f.json, "json", false, "show activity as JSON, one object per line; the welcome message goes to standard error")
+	return cmd
+}
+
+// addTo adds the flags for the listener and the destinations.
+func (f *devFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
 	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five; each receives every call, and one 2xx response counts as delivered)")
 	flags.StringArrayVar(&f.forwards, "forward", nil, "forward each call to `NAME=URL`, a separate destination (repeatable)")
 	flags.StringArrayVar(&f.headers, "header", nil, "send the header `'Name: value'` with each webhook request (repeatable)")
 	flags.StringVar(&f.secret, "shared-secret", "", "sign each webhook request with this secret (X-Signature)")
 	flags.StringArrayVar(&f.allow, "allow", nil, "allow webhooks in this private `network`, such as 172.16.0.0/12 (repeatable)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log debug messages")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show activity")
-	flags.BoolVar(&f.json, "json", false, "show activity as JSON, one object per line; the welcome message goes to standard error")
-	return cmd
 }
 
 // defaultData returns the default directory of the queue, or "" if the system has no

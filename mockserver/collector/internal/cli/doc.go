@@ -5,5 +5,5 @@
 // user how to fix the problem.
 //
 // Start with root.go, which lists the commands, api.go, which sends requests, and output.go, which
-// prints tables and data.
+// prints tables and data. mcptools.go contains the tools of collector mcp.
 package cli

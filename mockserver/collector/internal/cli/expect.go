@@ -83,30 +83,37 @@ func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (
 		doc.Value.(map[string]any)["within"] = within.String()
 		request.Within = within
 	}
-	body, err := json.Marshal(doc.Value)
+	report, err = c.await(cmd.Context(), doc.Value, request)
+	return report, doc, err
+}
+
+// await sends a document with expectations to the collector and returns its report. request is the
+// parsed document.
+func (c *client) await(ctx context.Context, document any, request *expect.Request) (report answer[expect.Report], err error) {
+	body, err := json.Marshal(document)
 	if err != nil {
-		return report, nil, err
+		return report, err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), request.Within+expectPatience)
+	ctx, cancel := context.WithTimeout(ctx, request.Within+expectPatience)
 	defer cancel()
 	req, err := c.requestTo(ctx, http.MethodPost, "/expect", bytes.NewReader(body))
 	if err != nil {
-		return report, nil, err
+		return report, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	status, data, err := c.exchange(req)
 	switch {
 	case err != nil:
-		return report, nil, err
+		return report, err
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return report, nil, fmt.Errorf("%s://%s has no /expect: ask a collector that runs by collector dev", req.URL.Scheme, req.URL.Host)
+		return report, fmt.Errorf("%s://%s has no /expect: ask a collector that runs by collector dev", req.URL.Scheme, req.URL.Host)
 	case status != http.StatusOK && !strings.Contains(string(data), expect.CodeNotMet):
-		return report, nil, refusal(req, status, data)
+		return report, refusal(req, status, data)
 	}
 	if err := json.Unmarshal(data, &report); err != nil || len(report.read.Expectations) != len(request.Expect) {
-		return report, nil, answered(status, data)
+		return report, answered(status, data)
 	}
-	return report, doc, nil
+	return report, nil
 }
 
 // readExpectations reads a file, or standard input for "-".

@@ -36,7 +36,7 @@ func (o *output) addOutputTo(cmd *cobra.Command) {
 
 // Set implements pflag.Value.
 func (o *output) Set(value string) error {
-	known, err := oneOf("output", outputs)(value)
+	known, err := oneOf("--output", outputs)(value)
 	*o = output(known)
 	return err
 }

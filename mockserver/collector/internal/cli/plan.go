@@ -79,6 +79,7 @@ no calls; with --unused also if the plan has an event without calls.`,
 			c.printGitHub(out)
 		default:
 			c.print(out)
+			c.printUnused(out)
 		}
 		if err == nil && !c.ok() {
 			err = errReported
@@ -106,6 +107,10 @@ func (c *checked) print(out io.Writer) {
 	if passed := c.report.Passed(); passed > 0 {
 		fmt.Fprintf(out, "%s of types that are not in the plan\n", count(passed, "call"))
 	}
+}
+
+// printUnused lists the events of the plan that have no calls.
+func (c *checked) printUnused(out io.Writer) {
 	if list := c.report.Unused(); len(list) > 0 {
 		fmt.Fprintf(out, "%s in the plan without calls:\n", count(len(list), "event"))
 		for _, e := range list {

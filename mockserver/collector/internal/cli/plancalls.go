@@ -49,7 +49,7 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 		if len(files) > 0 {
 			return usagef("specify files or --collector, not both")
 		}
-		return s.remembered(cmd.Context(), counted)
+		return s.client.eachBody(cmd.Context(), s.query, counted)
 	}
 	for _, name := range filters {
 		if cmd.Flags().Changed(name) {
@@ -195,12 +195,12 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// remembered reads the calls that a collector retains, newest first.
-func (s *callSource) remembered(ctx context.Context, each func(place string, call []byte)) error {
-	s.query.Set("bodies", "true")
-	return eachPage(ctx, &s.client, s.query, 0, func(page answer[callPage[call]]) error {
-		for _, c := range page.read.Calls {
-			each(c.MessageID, c.Body)
+// eachBody passes the matching calls that a collector retains to f, newest first.
+func (c *client) eachBody(ctx context.Context, q url.Values, f func(id string, body []byte)) error {
+	q.Set("bodies", "true")
+	return eachPage(ctx, c, q, 0, func(page answer[callPage[call]]) error {
+		for _, one := range page.read.Calls {
+			f(one.MessageID, one.Body)
 		}
 		return nil
 	})

@@ -192,18 +192,34 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err != nil {
 		return err
 	}
-	base, err := f.base()
+	if err := f.sendCall(ctx, f.writeKey, c); err != nil {
+		return err
+	}
+	id := c["messageId"].(string)
+	if f.wait > 0 {
+		return f.showResult(ctx, out, id)
+	}
+	if f.output.data() {
+		return f.output.print(out, map[string]any{"messageId": id}, "")
+	}
+	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
+	return nil
+}
+
+// sendCall checks a call and sends it. writeKey may be empty.
+func (c *client) sendCall(ctx context.Context, writeKey string, call any) error {
+	base, err := c.base()
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"batch": []any{c}, "sentAt": time.Now().UTC()})
+	body, err := json.Marshal(map[string]any{"batch": []any{call}, "sentAt": time.Now().UTC()})
 	if err != nil {
 		return err
 	}
 	if err := checkCall(ctx, body); err != nil {
 		return err
 	}
-	key, err := f.key()
+	key, err := usedKey(writeKey)
 	if err != nil {
 		return err
 	}
@@ -211,22 +227,11 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err != nil {
 		return err
 	}
-	status, data, err := f.exchange(req)
-	if err != nil {
-		return err
+	status, data, err := c.exchange(req)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
 	}
-	if status != http.StatusOK {
-		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
-	}
-	id := c["messageId"].(string)
-	if f.wait > 0 {
-		return f.await(ctx, out, id)
-	}
-	if f.output.data() {
-		return f.output.print(out, map[string]any{"messageId": id}, "")
-	}
-	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
-	return nil
+	return err
 }
 
 // trackingRequest returns a request that sends a batch.
@@ -279,9 +284,9 @@ func checkCall(ctx context.Context, batch []byte) error {
 	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
 }
 
-// key returns the write key, which defaults to "dev".
-func (f *sendFlags) key() (string, error) {
-	key, from := setting("--write-key", f.writeKey, "COLLECTOR_WRITE_KEY")
+// usedKey returns the write key to use. The flag may be empty; the default is "dev".
+func usedKey(flag string) (string, error) {
+	key, from := setting("--write-key", flag, "COLLECTOR_WRITE_KEY")
 	if p := settings.CheckKey(from, key); p != nil {
 		return "", usageError{p}
 	}
@@ -303,33 +308,42 @@ func apiErrorOfTracking(status int, data []byte) error {
 	return errors.New(answer.Message)
 }
 
-// await waits until no delivery of a call is pending and prints the results.
-func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
-	list, err := get[struct{ Destinations []destination }](ctx, &f.client, "/destinations")
+// showResult waits until no delivery of a call is pending and prints the results.
+func (f *sendFlags) showResult(ctx context.Context, out io.Writer, id string) error {
+	sent, decided, err := f.delivered(ctx, id, f.wait)
 	if err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, f.wait)
+	if err := f.showCall(ctx, out, id); err != nil {
+		return err
+	}
+	if !decided {
+		err = fmt.Errorf("the call is still pending after %v", f.wait)
+	}
+	return errors.Join(sent.failed(), err)
+}
+
+// delivered waits until no delivery of a call is pending. decided is false if this takes longer than
+// the limit.
+func (c *client) delivered(ctx context.Context, id string, limit time.Duration) (sent call, decided bool, err error) {
+	list, err := get[struct{ Destinations []destination }](ctx, c, "/destinations")
+	if err != nil {
+		return sent, false, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var sent call
 	err = poll(waiting, func() (bool, error) {
-		found, err := f.find(ctx, id)
+		found, err := c.find(ctx, id)
 		if len(found) == 0 {
 			return false, err
 		}
 		sent = found[0]
 		return sent.decided(list.read.Destinations), err
 	})
-	if err != nil && (waiting.Err() == nil || ctx.Err() != nil) {
-		return err
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return sent, false, nil
 	}
-	if err := f.showCall(ctx, out, id); err != nil {
-		return err
-	}
-	if err != nil {
-		err = fmt.Errorf("the call is still pending after %v", f.wait)
-	}
-	return errors.Join(sent.failed(), err)
+	return sent, err == nil, err
 }
 
 // failed returns an error for the failed deliveries of a call, or nil.

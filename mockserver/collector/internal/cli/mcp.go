@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+)
+
+const (
+	// maxMessage is the maximum size of a message from an MCP client, in bytes. It exceeds the
+	// maximum size of a plan.
+	maxMessage = 4 << 20
+	// mcpPath is the path of the MCP endpoint.
+	mcpPath = "/mcp"
+)
+
+// mcpFlags are the values of the flags of collector mcp.
+type mcpFlags struct {
+	client
+	writeKey     string
+	allowChanges bool
+
+	embedded bool
+	dev      devFlags
+
+	http, httpTokenFile string
+	httpHosts           []string
+}
+
+func newMCP() *cobra.Command {
+	var f mcpFlags
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the collector's data to coding agents (Model Context Protocol)",
+		Long: `Run a server of the Model Context Protocol. A coding agent that writes tracking code can
+then check its work: it waits for expected calls, reads calls and their deliveries, checks
+them against a tracking plan, and lists events and problems. The server uses the collector
+at --url. With --dev, it runs a collector for development, with the flags of collector dev
+and an empty queue that is deleted at the end.
+
+The agent starts the command and uses standard input and output. With --http, the command
+serves streamable HTTP at the path ` + mcpPath + `. If other machines can connect, or if the
+collector has an admin token, clients must then send the token in --http-token-file.
+
+The tools only read. With --allow-changes, there are also tools that send test calls, test
+destinations and replay calls. Results never contain secrets or write keys. They contain
+values of calls, which anyone with a write key can choose; these are marked as untrusted.`,
+		Example: `  collector mcp --dev --allow-changes
+  collector mcp --dev --forward crm=http://localhost:3000/hook
+  collector mcp --url https://collector.example.com --token-file token.txt
+  collector mcp --http 127.0.0.1:8766`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.allowChanges, "allow-changes", false, "add tools that send calls, test destinations and replay calls")
+	flags.BoolVar(&f.embedded, "dev", false, "run a collector for development")
+	flags.StringVar(&f.writeKey, "write-key", "", "the write key for test calls (default $COLLECTOR_WRITE_KEY, or \"dev\", which works with collector dev)")
+	flags.StringVar(&f.http, "http", "", "serve streamable HTTP at this `address` instead of using standard input and output")
+	flags.StringVar(&f.httpTokenFile, "http-token-file", "", "a `file` with the token that HTTP clients must send")
+	flags.StringArrayVar(&f.httpHosts, "http-host", nil, "accept HTTP requests to this host `name`, in addition to localhost and IP addresses (repeatable)")
+	_ = cmd.MarkFlagFilename("http-token-file")
+	f.addAccessTo(cmd)
+	devOnly := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.dev.addTo(devOnly)
+	devOnly.VisitAll(func(flag *pflag.Flag) { flag.Usage = "with --dev: " + flag.Usage })
+	flags.AddFlagSet(devOnly)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return f.check(devOnly) }
+	return cmd
+}
+
+// check checks the combination of flags.
+func (f *mcpFlags) check(devOnly *pflag.FlagSet) (err error) {
+	if f.embedded && f.url != "" {
+		return usagef("--dev and --url cannot be used together: --dev runs its own collector")
+	}
+	devOnly.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && !f.embedded {
+			err = usagef("--%s requires --dev", flag.Name)
+		}
+	})
+	if f.http == "" && (f.httpTokenFile != "" || len(f.httpHosts) > 0) {
+		return usagef("--http-token-file and --http-host require --http")
+	}
+	return err
+}
+
+func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	if f.embedded {
+		stop, err := f.startDev(ctx, end, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	server := newToolServer(&f.client, f.writeKey, f.allowChanges)
+	if f.http != "" {
+		return f.serveHTTP(ctx, cmd.OutOrStdout(), server)
+	}
+	if terminal.Is(cmd.InOrStdin()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for messages of an MCP client on standard input; press Ctrl-D to finish")
+	}
+	err = server.Run(ctx, &mcp.IOTransport{
+		Reader: io.NopCloser(cmd.InOrStdin()), Writer: unclosed{cmd.OutOrStdout()}, MaxLineLength: maxMessage,
+	})
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("standard input: %w: let an MCP client start this command", err)
+}
+
+// unclosed is a writer whose Close does nothing.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// startDev starts a collector with an empty queue. It calls failed if the collector stops early. The
+// function that it returns stops the collector and deletes the queue.
+func (f *mcpFlags) startDev(ctx context.Context, failed func(), log io.Writer) (stop func() error, err error) {
+	if f.dev.data, err = os.MkdirTemp("", "collector-mcp-"); err != nil {
+		return nil, err
+	}
+	remove := func() error { return os.RemoveAll(f.dev.data) }
+	c, err := f.dev.config()
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	s, err := startService(ctx, service.Options{Config: c, Dev: true, Log: newLogger(log, "text", slog.LevelWarn)}, "--")
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	f.client = client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}
+	ctx, end := context.WithCancel(ctx)
+	ran := make(chan error, 1)
+	go func() {
+		ran <- s.Run(ctx)
+		failed()
+	}()
+	return func() error {
+		end()
+		return errors.Join(<-ran, remove())
+	}, nil
+}
+
+// serveHTTP serves streamable HTTP until ctx ends.
+func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Server) error {
+	guard, err := f.guard()
+	if err != nil {
+		return err
+	}
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", f.http)
+	if err != nil {
+		if failed := (*net.OpError)(nil); errors.As(err, &failed) {
+			err = failed.Err // without the address
+		}
+		return explainStart(&service.ListenError{Setting: "http", Address: f.http, Err: err}, "--")
+	}
+	srv := access.NewHTTPServer(mcpHandler(guard, server))
+	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case
+	fmt.Fprintf(out, "MCP server at http://%s%s\n", l.Addr(), mcpPath)
+	if err := srv.Serve(l); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// guard returns the guard of the HTTP endpoint.
+func (f *mcpFlags) guard() (*access.Guard, error) {
+	var token string
+	var err error
+	if f.httpTokenFile != "" {
+		if token, err = readSecret("--http-token-file", f.httpTokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := net.SplitHostPort(f.http); err != nil {
+		return nil, usagef("invalid --http %q: use an address such as 127.0.0.1:8766", f.http)
+	}
+	admin, err := f.token()
+	if err != nil {
+		return nil, err
+	}
+	if token == "" && admin != "" {
+		return nil, usagef("--http without --http-token-file would share the access of the admin token with every program that can connect: set --http-token-file")
+	}
+	guard, err := access.NewGuard(access.GuardConfig{Token: token, Loopback: config.Loopback(f.http), Hosts: f.httpHosts})
+	if err != nil {
+		return nil, usagef("--http %s accepts connections from other machines: set --http-token-file, or use an address such as 127.0.0.1:8766", f.http)
+	}
+	return guard, nil
+}
+
+// mcpHandler serves an MCP server at mcpPath. The guard checks the token, and the Host and Origin
+// headers as the MCP specification demands.
+func mcpHandler(guard *access.Guard, server *mcp.Server) http.Handler {
+	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // the guard checks the Host header
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc(mcpPath, func(w http.ResponseWriter, r *http.Request) {
+		if refused := guard.Check(r); refused != nil {
+			switch refused.Code {
+			case "host_unknown":
+				refused.Message = "unknown host; use localhost or the server's address, or add the name with --http-host"
+			case "token_missing_or_wrong":
+				refused.Message = "missing or invalid token; send Authorization: Bearer with the token in --http-token-file"
+			}
+			access.Refuse(w, r, refused)
+			return
+		}
+		r.Body = access.NewLongBody(w, r)
+		endpoint.ServeHTTP(w, r)
+	})
+	return mux
+}
