@@ -2,6 +2,7 @@ package mockserver_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // discard is a journal that stores nothing.
@@ -75,23 +75,24 @@ func BenchmarkIngest(b *testing.B) {
 }
 
 // BenchmarkDeliver measures delivery to a receiver on a socket, in batches of 100 calls
-// of 1,000 users, in parallel, with batched requests, and ordered. For comparison, it measures a plain
+// of 1,000 users, in parallel, with batched requests, by a relay, and ordered. For comparison, it measures a plain
 // client with the same number of requests in flight.
 func BenchmarkDeliver(b *testing.B) {
 	arrived := make(chan struct{}, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		for range max(1, bytes.Count(body, []byte(`,"messageId":`))) { // only calls of a batch have one
+		var body io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") != "" {
+			body, _ = gzip.NewReader(r.Body)
+		}
+		text, _ := io.ReadAll(body)
+		for range max(1, bytes.Count(text, []byte(`,"messageId":`))) { // only calls of a batch have one
 			arrived <- struct{}{}
 		}
 	}))
 	defer receiver.Close()
 	body := realisticBatch(100, "m")
 	perSecond := func(b *testing.B) { b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "deliveries/s") }
-	forward := func(b *testing.B, ordering tracking.Ordering, batch webhook.Batch) {
-		d := hook("d", receiver.URL)
-		d.Ordering, d.Batch = ordering, batch
-		d.SharedSecret = "s3cret"
+	forward := func(b *testing.B, d tracking.Destination) {
 		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []tracking.Destination{d}})
 		if err != nil {
 			b.Fatal(err)
@@ -113,9 +114,14 @@ func BenchmarkDeliver(b *testing.B) {
 		}
 		perSecond(b)
 	}
-	b.Run("forwarder", func(b *testing.B) { forward(b, tracking.Ordering{}, webhook.Batch{}) })
-	b.Run("batches of 100", func(b *testing.B) { forward(b, tracking.Ordering{}, webhook.Batch{Calls: 100}) })
-	b.Run("in order", func(b *testing.B) { forward(b, tracking.Ordering{Order: tracking.OrderUser}, webhook.Batch{}) })
+	single := hook("d", receiver.URL)
+	single.SharedSecret = "s3cret"
+	batched, ordered := single, single
+	batched.Batch.Calls, ordered.Order = 100, tracking.OrderUser
+	b.Run("forwarder", func(b *testing.B) { forward(b, single) })
+	b.Run("batches of 100", func(b *testing.B) { forward(b, batched) })
+	b.Run("relay", func(b *testing.B) { forward(b, relayTo(receiver.URL)) })
+	b.Run("in order", func(b *testing.B) { forward(b, ordered) })
 	b.Run("bare client", func(b *testing.B) {
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: engine.DefaultConcurrency}}
 		call := string(body[len(`{"batch":[`):800])

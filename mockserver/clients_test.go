@@ -56,11 +56,25 @@ func needClients(t *testing.T) {
 	require.NoError(t, os.Chtimes(filepath.Join(clients, "node_modules", ".package-lock.json"), now, now))
 }
 
+// clientLibraries are the names of the libraries in send.js.
+var clientLibraries = []string{"analytics-node-next", "analytics-node", "rudder", "browser", "browser-batching"}
+
+// runLibrary sends one call of each type with a library and the write key "key-of-the-shop".
+func runLibrary(t *testing.T, library, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	node := exec.CommandContext(ctx, "node", "send.js", library, url, "key-of-the-shop")
+	node.Dir = clients
+	out, err := node.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 // Real client libraries send one call of each type, and a webhook receives them.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	needClients(t)
-	for _, library := range []string{"analytics-node-next", "analytics-node", "rudder", "browser", "browser-batching"} {
+	for _, library := range clientLibraries {
 		t.Run(library, func(t *testing.T) {
 			t.Parallel()
 			rec := newReceiver(t, nil)
@@ -71,14 +85,9 @@ func TestClientLibraries(t *testing.T) {
 				Sources:      []tracking.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
 				Destinations: []tracking.Destination{d},
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			node := exec.CommandContext(ctx, "node", "send.js", library, srv.URL, "key-of-the-shop")
-			node.Dir = clients
-			out, err := node.CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			runLibrary(t, library, srv.URL)
 
-			_, err = srv.Wait(ctx, 6, mockserver.DeliveredTo("hook"))
+			_, err := srv.Wait(within(t), 6, mockserver.DeliveredTo("hook"))
 			require.NoError(t, err)
 			assert.Len(t, srv.Calls(), 6)
 			assert.Empty(t, srv.Engine().History().Refusals())

@@ -41,6 +41,7 @@ const (
 	CodeNotFound     Code = "not_found"
 	CodeWrongMethod  Code = "method_not_allowed"
 	CodeTimeout      Code = "request_timeout"
+	CodeRelayLoop    Code = "relay_loop" // the collector's own relay sent the request
 )
 
 // A Rejection is a rejected call.

@@ -22,7 +22,7 @@ type Source struct {
 	Redact Redaction `json:"redact,omitzero"`
 }
 
-// A Destination forwards the calls of its sources to up to five webhooks.
+// A Destination forwards the calls of its sources to up to five webhooks, or to another collector.
 type Destination struct {
 	// Name identifies the destination.
 	Name string `json:"name"`
@@ -40,7 +40,7 @@ type Destination struct {
 	// limit.
 	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
 	// Concurrency is the maximum number of requests in flight, up to 1,000. Defaults to the
-	// collector's setting, or 64, and to 4 with Settings.Batch.
+	// collector's setting, or 64, and to 4 with batches.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
 	Disabled bool `json:"disabled,omitempty" yaml:"-"`
@@ -56,7 +56,8 @@ type Destination struct {
 	// GoneSince is the time when all webhooks had responded with 410 (Gone). After it, calls fail
 	// without a request. The collector sets it.
 	GoneSince time.Time `json:"goneSince,omitzero" yaml:"-"`
-	// Settings contains the webhooks, their headers and the shared secret.
+	// Settings contains the webhooks, their headers and the shared secret, or the endpoint and the
+	// write key of another collector.
 	webhook.Settings
 }
 

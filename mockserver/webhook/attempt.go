@@ -23,7 +23,7 @@ type Attempt struct {
 	// Reason and Error explain a failure. Reason is for programs, and Error for people.
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// RetryAfter is the delay that the receiver requested with a Retry-After header. It is
+	// RetryAfter is the delay that the response requires, usually with a Retry-After header. It is
 	// between one second and Window, or 0 if Verdict is not Temporary.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// NotConnected reports that the attempt failed before a connection to the receiver was

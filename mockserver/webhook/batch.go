@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -15,9 +16,9 @@ import (
 // see [BatchResponse].
 type Batch struct {
 	// Calls is the maximum number of calls of a request, from 2 to 1,000. 0 sends each call in its
-	// own request.
+	// own request. Defaults to 100 for a relay.
 	Calls int `json:"calls,omitempty"`
-	// Bytes is the maximum size of the array in bytes, from 1,000 to 1,000,000. A longer call is
+	// Bytes is the maximum size of the body in bytes, from 1,000 to 1,000,000. A longer call is
 	// sent alone. Defaults to 500,000.
 	Bytes int `json:"bytes,omitempty"`
 	// Wait is how long a call waits for others, from 10 ms to 10 s. Defaults to 1 s.
@@ -45,26 +46,28 @@ const (
 	minBatchCalls, maxBatchCalls = 2, 1000
 	minBatchBytes, maxBatchBytes = 1000, 1_000_000
 	minBatchWait, maxBatchWait   = Duration(10 * time.Millisecond), Duration(10 * time.Second)
+	defaultRelayCalls            = 100
 	defaultBatchBytes            = 500_000
 	defaultBatchWait             = Duration(time.Second)
 )
 
-// WithDefaults returns the settings with their defaults.
-func (b Batch) WithDefaults() Batch {
-	if b.Bytes == 0 {
-		b.Bytes = defaultBatchBytes
+// Batches returns Batch with its defaults. Calls is 0 if each call has its own request.
+func (s *Settings) Batches() Batch {
+	b := s.Batch
+	if b.Calls == 0 && s.Type == TypeRelay {
+		b.Calls = defaultRelayCalls
 	}
-	if b.Wait == 0 {
-		b.Wait = defaultBatchWait
-	}
+	b.Bytes = cmp.Or(b.Bytes, defaultBatchBytes)
+	b.Wait = cmp.Or(b.Wait, defaultBatchWait)
 	return b
 }
 
-func (p *problems) batch(b Batch) {
+func (p *problems) batch(s Settings) {
+	b := s.Batch
 	switch {
 	case b.Calls != 0 && (b.Calls < minBatchCalls || b.Calls > maxBatchCalls):
-		p.add("batch.calls", fmt.Sprintf("is %d", b.Calls), "use a number from 2 to 1,000, or omit it to send each call alone")
-	case b.Calls == 0 && b != Batch{}:
+		p.add("batch.calls", fmt.Sprintf("is %d", b.Calls), "use a number from 2 to 1,000, or omit it")
+	case s.Batches().Calls == 0 && b != Batch{}:
 		p.add("batch.calls", "is missing", "set the number of calls, or omit batch")
 	}
 	if b.Bytes != 0 && (b.Bytes < minBatchBytes || b.Bytes > maxBatchBytes) {

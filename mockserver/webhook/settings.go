@@ -17,10 +17,21 @@ import (
 // MaxEndpoints is the maximum number of webhooks of a destination.
 const MaxEndpoints = 5
 
-// Settings configures the webhooks of a destination.
+// Settings configures the requests of a destination.
 type Settings struct {
+	// Type selects the kind of the destination. Defaults to [TypeWebhooks]. [TypeRelay] uses Endpoint,
+	// Region, WriteKey and Batch, and no other setting.
+	Type Type `json:"type,omitempty"`
 	// Webhooks contains one to five webhooks, which all receive each call.
 	Webhooks []Endpoint `json:"webhooks"`
+	// Endpoint is the URL of the collector that a relay sends to. A path that ends in /batch or
+	// /import is used unchanged. Otherwise /batch is appended to a path that ends in /v1, and
+	// /v1/batch to any other path. Defaults to the endpoint of the service in Region.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Region selects the default of Endpoint. Defaults to [RegionUS].
+	Region Region `json:"region,omitempty"`
+	// WriteKey identifies the source in the collector that a relay sends to.
+	WriteKey string `json:"writeKey,omitempty"`
 	// SharedSecret is the secret that signs each request; see [Sign] and [SignStandard]. If it is
 	// empty, requests are not signed.
 	SharedSecret string `json:"sharedSecret,omitempty"`
@@ -33,7 +44,7 @@ type Settings struct {
 	// AliasFields selects the names of the two IDs in the bodies of alias calls. Defaults to
 	// [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
-	// Batch sends several calls in one request.
+	// Batch sends several calls in one request. A relay always does.
 	Batch Batch `json:"batch,omitzero"`
 	// TraceContext selects the trace headers of requests. Defaults to [TraceParent].
 	TraceContext TraceContext `json:"traceContext,omitempty"`
@@ -62,7 +73,9 @@ func (e *FieldError) Error() string {
 // fields, or nil.
 func (s Settings) Validate() error {
 	var p problems
+	p.relay(s)
 	switch n := len(s.Webhooks); {
+	case s.Type != "" && s.Type != TypeWebhooks: // checked by relay
 	case n == 0:
 		p.add("webhooks", "is empty", "give at least one URL")
 	case n > MaxEndpoints:
@@ -70,7 +83,7 @@ func (s Settings) Validate() error {
 	}
 	for i, e := range s.Webhooks {
 		field := fmt.Sprintf("webhooks[%d]", i)
-		p.url(field+".url", e.URL)
+		p.url(field+".url", e.URL, "use a static header such as Authorization instead")
 		p.headers(field+".headers", e.Headers)
 	}
 	p.signing(s)
@@ -79,7 +92,7 @@ func (s Settings) Validate() error {
 	default:
 		p.add("aliasFields", fmt.Sprintf("is %.50q", s.AliasFields), `use "spaced" or "camelCase"`)
 	}
-	p.batch(s.Batch)
+	p.batch(s)
 	switch s.TraceContext {
 	case "", TraceParent, TraceAll, TraceNone:
 	default:
@@ -133,7 +146,8 @@ func (p *problems) signing(s Settings) {
 
 const exampleURL = "use a URL such as https://example.com/hook"
 
-func (p *problems) url(field, text string) {
+// url checks a URL. credentials is the hint if it contains credentials.
+func (p *problems) url(field, text, credentials string) {
 	if text == "" {
 		p.add(field, "is empty", exampleURL)
 		return
@@ -160,7 +174,7 @@ func (p *problems) url(field, text string) {
 		}
 	}
 	if u.User != nil {
-		p.add(field, "contains credentials", "use a static header such as Authorization instead")
+		p.add(field, "contains credentials", credentials)
 	}
 }
 

@@ -140,7 +140,6 @@ func (a *admin) removeSource(r *http.Request) (any, error) {
 type destinationView struct {
 	tracking.Destination // the settings without secrets; the following fields replace some of them
 
-	Type        string                   `json:"type"`
 	Sources     []string                 `json:"sources"` // empty for all sources
 	Enabled     bool                     `json:"enabled"`
 	Signed      bool                     `json:"signed"`   // whether there is a shared secret
@@ -158,10 +157,9 @@ type destinationView struct {
 type destinationInput struct {
 	tracking.Destination // the new values of the settings in changed
 
-	Type        *string `json:"type"`
-	Enabled     *bool   `json:"enabled"`
-	Rotate      bool    `json:"rotate"` // the current secret becomes the previous secret
-	GiveUpAfter string  `json:"giveUpAfter"`
+	Enabled     *bool  `json:"enabled"`
+	Rotate      bool   `json:"rotate"` // the current secret becomes the previous secret
+	GiveUpAfter string `json:"giveUpAfter"`
 
 	changed map[string]bool // names of the settings in the request that are not null
 }
@@ -191,7 +189,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	views := []destinationView{}
 	for _, d := range overviews {
 		view := destinationView{
-			Destination: d.Destination, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
+			Destination: d.Destination, Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Types: d.Types, Events: d.Events, Redact: d.Redact,
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		}
@@ -199,10 +197,12 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 			view.GiveUpAfter = d.GiveUpAfter.String()
 		}
 		shown := &view.Destination
-		shown.Webhooks = engine.HideHeaders(d.Webhooks)
-		shown.Signature, shown.AliasFields, shown.TraceContext = cmp.Or(d.Signature, webhook.SignatureService), cmp.Or(d.AliasFields, webhook.AliasSpaced), cmp.Or(d.TraceContext, webhook.TraceParent)
+		shown.Webhooks = append([]webhook.Endpoint{}, engine.HideHeaders(d.Webhooks)...)
+		if shown.Type = cmp.Or(d.Type, webhook.TypeWebhooks); shown.Type == webhook.TypeWebhooks {
+			shown.Signature, shown.AliasFields, shown.TraceContext = cmp.Or(d.Signature, webhook.SignatureService), cmp.Or(d.AliasFields, webhook.AliasSpaced), cmp.Or(d.TraceContext, webhook.TraceParent)
+		}
 		shown.Order = cmp.Or(d.Order, tracking.OrderNone)
-		shown.SharedSecret, shown.PreviousSecret = "", ""
+		shown.SharedSecret, shown.PreviousSecret, shown.WriteKey = "", "", ""
 		shown.Disabled, shown.Paused, shown.GoneSince = false, false, time.Time{} // see enabled and status
 		views = append(views, view)
 	}
@@ -254,9 +254,15 @@ func (a *admin) previewDestination(r *http.Request) (any, error) {
 	if err := readJSON(r, &in); err != nil {
 		return nil, err
 	}
-	d := tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}}} // a placeholder, because the request may omit the URL
+	var d tracking.Destination
 	if err := in.apply(&d); err != nil {
 		return nil, err
+	}
+	// The request may omit these settings.
+	if d.Type == webhook.TypeRelay {
+		d.WriteKey = cmp.Or(d.WriteKey, "placeholder")
+	} else if len(d.Webhooks) == 0 {
+		d.Webhooks = []webhook.Endpoint{{URL: "https://example.com"}}
 	}
 	if err := a.c.CheckDestination(&tracking.Destination{}, &d); err != nil {
 		return nil, err
@@ -295,9 +301,6 @@ func set[T any](field, value *T) {
 
 // apply changes the settings of d.
 func (in *destinationInput) apply(d *tracking.Destination) error {
-	if in.Type != nil && *in.Type != "webhooks" {
-		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
-	}
 	if in.GiveUpAfter != "" {
 		var err error
 		if in.Destination.GiveUpAfter, err = time.ParseDuration(in.GiveUpAfter); err != nil {
@@ -307,7 +310,7 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if err := in.rotate(d); err != nil {
 		return err
 	}
-	old := d.Webhooks
+	old := *d
 	from := maps.Collect(settings.Fields(reflect.ValueOf(&in.Destination).Elem()))
 	for name, value := range settings.Fields(reflect.ValueOf(d).Elem()) {
 		if in.changed[name] {
@@ -318,11 +321,15 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 		d.Disabled = !*in.Enabled
 	}
 	in.clearRelated(d)
-	if in.changed["webhooks"] {
-		d.Webhooks = engine.RestoreHeaders(d.Webhooks, old)
-		return engine.StillHidden(d.Webhooks)
+	var err error
+	if d.Type == webhook.TypeRelay && !in.changed["writeKey"] {
+		err = engine.KeepWriteKey(d, &old)
 	}
-	return nil
+	if in.changed["webhooks"] {
+		d.Webhooks = engine.RestoreHeaders(d.Webhooks, old.Webhooks)
+		err = errors.Join(err, engine.StillHidden(d.Webhooks))
+	}
+	return err
 }
 
 // rotate makes the shared secret the previous secret if the request asks for it.

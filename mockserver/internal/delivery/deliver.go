@@ -72,7 +72,7 @@ func (j *job) prepare() (send bool) {
 		j.delivery = failed("the destination is stopped: its webhooks responded with 410 (Gone)")
 		return false
 	}
-	if j.webhooks = j.note.refused.others(j.destination.Destination); len(j.webhooks) == 0 {
+	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
 		j.delivery = failed("every webhook has refused the call permanently")
 		return false
 	}
@@ -214,7 +214,7 @@ func (v *verdict) conclude() outcome {
 		if !v.sent {
 			return outcomeUnknown // nothing was sent, so the receiver is not the cause
 		}
-		if v.gone == len(j.destination.Webhooks) {
+		if v.gone == len(j.destination.endpoints) {
 			j.OnGone(j.destination.Destination)
 		}
 		return outcomeAnswered // a receiver that refuses a call is working
@@ -231,7 +231,7 @@ func (v *verdict) conclude() outcome {
 	if v.retryAfter > 0 {
 		notBefore = time.Now().Add(v.retryAfter)
 	}
-	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination.Destination, v.refusing)}
+	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	if j.destination.IsOrdered() {
 		next.failing = j.note.failedSince(time.Now())
 	}

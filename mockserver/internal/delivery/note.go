@@ -103,13 +103,13 @@ func parseNote(text string) (n note) {
 type refusals string
 
 // others returns the webhooks that have not refused the call.
-func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
+func (r refusals) others(t *target) []webhook.Endpoint {
 	if r == "" {
-		return d.Webhooks
+		return t.endpoints
 	}
 	var others []webhook.Endpoint
-	for _, w := range d.Webhooks {
-		if !r.have(d, w) {
+	for _, w := range t.endpoints {
+		if !r.have(t.Destination, w) {
 			others = append(others, w)
 		}
 	}
@@ -117,15 +117,15 @@ func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
 }
 
 // with adds webhooks that refused the call, and removes webhooks that no longer exist.
-func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
+func (r refusals) with(t *target, refusing []webhook.Endpoint) refusals {
 	var ids []string
-	for _, w := range d.Webhooks {
-		if r.have(d, w) {
-			ids = append(ids, webhookID(d, w))
+	for _, w := range t.endpoints {
+		if r.have(t.Destination, w) {
+			ids = append(ids, webhookID(t.Destination, w))
 		}
 	}
 	for _, w := range refusing {
-		ids = append(ids, webhookID(d, w))
+		ids = append(ids, webhookID(t.Destination, w))
 	}
 	return refusals(strings.Join(ids, "."))
 }

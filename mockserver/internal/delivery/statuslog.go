@@ -57,9 +57,9 @@ func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
 	}
 }
 
-// pauseRequested logs a pause that the receiver requested.
+// pauseRequested logs a pause that a response requires.
 func (s *statusLog) pauseRequested(now time.Time, wait time.Duration, cause string) {
 	if ok, _ := s.paused.Allow(now, statusEvery, 1); ok {
-		s.log.Warn("destination requested a pause with Retry-After: its calls wait", "destination", s.destination, "for", wait, "error", cause)
+		s.log.Warn("a response requires a pause: the destination's calls wait", "destination", s.destination, "for", wait, "error", cause)
 	}
 }

@@ -60,7 +60,7 @@ type WorkerConfig struct {
 	// and must be safe for concurrent use. After an Update with GoneSince, calls fail without
 	// a request.
 	OnGone func(d *tracking.Destination)
-	// OnHold is called when a receiver requests a pause with Retry-After. It must not block and
+	// OnHold is called when a response requires a pause, see sender.Hold. It must not block and
 	// must be safe for concurrent use. It may be nil.
 	OnHold func(d *tracking.Destination, until time.Time)
 	// Attach opens the destination's queue again after the journal has closed it. If it
@@ -110,9 +110,10 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, its compiled redaction, and its batches.
+// A target contains the settings of a destination, its URLs, its compiled redaction, and its batches.
 type target struct {
 	*tracking.Destination
+	endpoints []webhook.Endpoint
 	redaction *redact.Rules
 	batcher   *sender.Batcher // nil if each call has its own request
 }
@@ -122,8 +123,8 @@ const batchRequests = 4
 
 // newTarget returns the target of a destination.
 func (w *Worker) newTarget(d *tracking.Destination) *target {
-	t := &target{Destination: d, redaction: d.Redact.Rules(w.RedactKey)}
-	if d.Batch.Calls > 0 {
+	t := &target{Destination: d, endpoints: d.Endpoints(), redaction: d.Redact.Rules(w.RedactKey)}
+	if d.Batches().Calls > 0 {
 		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
 			if !w.maySend(t) { // the calls have waited for the batch
 				return webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
@@ -146,7 +147,7 @@ func (w *Worker) maySend(t *target) bool {
 // maxCalls returns the maximum number of calls in flight to a target.
 func (w *Worker) maxCalls(t *target) int {
 	if t.batcher != nil {
-		return t.Batch.Calls * cmp.Or(t.Concurrency, batchRequests)
+		return t.Batches().Calls * cmp.Or(t.Concurrency, batchRequests)
 	}
 	return cmp.Or(t.Concurrency, w.Concurrency)
 }
@@ -220,12 +221,12 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold starts a pause until a time, like a Retry-After header of the receiver.
+// Hold starts a pause until a time, like a response that requires one.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
-// sameWebhooks reports whether two destinations have the same URLs.
+// sameWebhooks reports whether two destinations have the same URLs and the same write key.
 func sameWebhooks(a, b *tracking.Destination) bool {
-	return slices.EqualFunc(a.Webhooks, b.Webhooks, func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
+	return a.WriteKey == b.WriteKey && slices.EqualFunc(a.Endpoints(), b.Endpoints(), func(a, b webhook.Endpoint) bool { return a.URL == b.URL })
 }
 
 // Drain stops beginning calls. The worker ends when the calls in flight have ended. Drain may
@@ -303,7 +304,7 @@ type Status struct {
 	Failures int `json:"failures"`
 	// ProbeAt is the time of the next attempt at an unreachable destination.
 	ProbeAt time.Time `json:"probeAt,omitzero"`
-	// HeldUntil is the end of a pause that the receiver requested with Retry-After.
+	// HeldUntil is the end of a pause that a response requires.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 	// GoneSince is when the last of the webhooks responded with 410. Calls fail since then.
 	GoneSince time.Time `json:"goneSince,omitzero"`

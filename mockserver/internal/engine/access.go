@@ -157,15 +157,9 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 // policy, the known sources and the rules for new secrets. Otherwise other settings could no longer
 // be changed after a change of these rules. For a new destination, old is empty.
 func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
-	changed := slices.Clone(d.Webhooks)
-	for i, w := range changed {
-		if slices.ContainsFunc(old.Webhooks, func(o webhook.Endpoint) bool { return o.URL == w.URL }) {
-			changed[i].URL = "" // CheckReachable skips an empty URL
-		}
-	}
-	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, changed, nil)}
-	for _, secret := range [][2]string{{"sharedSecret", d.SharedSecret}, {"previousSecret", d.PreviousSecret}} {
-		if p := settings.CheckSecret(secret[0], secret[1]); p != nil && secret[1] != old.SharedSecret && secret[1] != old.PreviousSecret {
+	errs := []error{d.Validate(), settings.CheckReachable(c.config.Sender.Policy, &d.Settings, old.Endpoints(), nil)}
+	for _, secret := range [][2]string{{"sharedSecret", d.SharedSecret}, {"previousSecret", d.PreviousSecret}, {"writeKey", d.WriteKey}} {
+		if p := settings.CheckSecret(secret[0], secret[1]); p != nil && !slices.Contains([]string{old.SharedSecret, old.PreviousSecret, old.WriteKey}, secret[1]) {
 			errs = append(errs, p)
 		}
 	}

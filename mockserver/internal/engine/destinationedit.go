@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -58,6 +59,16 @@ func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 		old = slices.Delete(old, was, was+1) // a URL may occur twice
 	}
 	return shown
+}
+
+// KeepWriteKey sets the write key of a relay to the saved one. It returns an error if the URL has
+// changed, because a secret must not be sent to another URL.
+func KeepWriteKey(d, old *tracking.Destination) error {
+	if old.Type == webhook.TypeRelay && d.Endpoints()[0].URL != old.Endpoints()[0].URL {
+		return &webhook.FieldError{Field: "writeKey", Problem: "is hidden and the endpoint has changed", Hint: "enter it again"}
+	}
+	d.WriteKey = old.WriteKey
+	return nil
 }
 
 // StillHidden returns a joined error with a [*webhook.FieldError] for each header with the value

@@ -25,12 +25,16 @@ func (m goneMark) applies(d *tracking.Destination) bool {
 	return !d.Disabled && m.Webhooks == digestOfURLs(d)
 }
 
+// digestOfURLs returns a digest of the URLs and the write key of a destination.
 func digestOfURLs(d *tracking.Destination) string {
-	urls := make([]string, len(d.Webhooks))
-	for i, w := range d.Webhooks {
-		urls[i] = w.URL
+	var parts []string
+	for _, w := range d.Endpoints() {
+		parts = append(parts, w.URL)
 	}
-	return text.Digest(urls...)
+	if d.WriteKey != "" {
+		parts = append(parts, d.WriteKey)
+	}
+	return text.Digest(parts...)
 }
 
 // onGone stops a destination in the background. If that fails, the next 410 response causes

@@ -37,7 +37,7 @@ const (
 	DestinationDisabled   DestinationState = "disabled"
 	DestinationGone       DestinationState = "gone"       // the webhooks responded with 410; calls fail until Resume
 	DestinationPaused     DestinationState = "paused"     // calls wait until Resume
-	DestinationHeld       DestinationState = "held"       // the receiver requested a pause with Retry-After; calls wait
+	DestinationHeld       DestinationState = "held"       // the last response requires a pause; calls wait
 	DestinationDown       DestinationState = "down"       // calls wait, with occasional attempts
 	DestinationIdle       DestinationState = "idle"       // no known attempts
 	DestinationFailing    DestinationState = "failing"    // at least half of the newest attempts failed

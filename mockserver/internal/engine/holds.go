@@ -16,7 +16,7 @@ import (
 // Collectors with the same store share it.
 const holdsKey = "holds"
 
-// A hold is a pause of a destination that its receiver requested with Retry-After.
+// A hold is a pause of a destination that a response of its receiver requires.
 type hold struct {
 	Until    time.Time `json:"until"`
 	Webhooks string    `json:"webhooks"` // digest of the URLs

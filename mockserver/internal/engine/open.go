@@ -58,7 +58,7 @@ func New(config Config) (*Collector, error) {
 	c.observer = slices.Concat(event.Observers{c.users, c.measures, c.causes, c.shapes}, others, event.Observers{&c.runs})
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
-		HTTPConfig: config.HTTPConfig, Plans: config.Plans,
+		HTTPConfig: config.HTTPConfig, Plans: config.Plans, RelayID: c.sender.ID,
 		Sources: func() *ingest.SourceTable { return c.settings.now.Load().sources },
 		Integrations: func(source string) []string {
 			return routing.IntegrationsOf(source, c.settings.now.Load().Destinations)

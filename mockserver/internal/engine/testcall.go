@@ -21,9 +21,10 @@ func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ st
 	if err != nil {
 		return nil, fmt.Errorf("could not create the test call: %w", err)
 	}
-	attempts := make([]tracking.Attempt, len(d.Webhooks))
+	endpoints := d.Endpoints()
+	attempts := make([]tracking.Attempt, len(endpoints))
 	var requests sync.WaitGroup
-	for i, endpoint := range d.Webhooks {
+	for i, endpoint := range endpoints {
 		requests.Go(func() {
 			r := request
 			r.Endpoint = endpoint

@@ -51,4 +51,5 @@ var hints = map[tracking.Code]string{
 	tracking.CodeInvalidCalls:     "Correct the calls listed next to this one. In strict mode, one invalid call rejects the whole batch.",
 	tracking.CodeNotFound:         "Send batches to /v1/batch and single calls to /v1/track, /v1/identify and so on.",
 	tracking.CodeWrongMethod:      "Use POST.",
+	tracking.CodeRelayLoop:        "Set the endpoint of the relay to another collector.",
 }

@@ -10,12 +10,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // receive processes a request with calls. If typ is empty, the body is a batch; otherwise it is
 // one call of this type. receive returns nil when all valid calls are stored, and otherwise the
 // response.
 func (h *Handler) receive(r *http.Request, typ string) *requestError {
+	if id := r.Header.Get(webhook.RelayHeader); id != "" && id == h.config.RelayID {
+		return refuse(http.StatusLoopDetected, tracking.CodeRelayLoop, "the request comes from a relay of this collector; set its endpoint to another collector")
+	}
 	body := newBody()
 	defer body.release()
 	keys := WriteKeysOf(r)

@@ -25,7 +25,8 @@ type Config struct {
 	Dedup    *Dedup
 	Log      *slog.Logger
 	Limits   tracking.Limits
-	Strict   bool // refuse a whole request if one of its calls is invalid
+	Strict   bool   // refuse a whole request if one of its calls is invalid
+	RelayID  string // value of webhook.RelayHeader in requests of this collector, which are refused
 
 	Plans      Judge           // nil without tracking plans
 	HTTPConfig json.RawMessage // retry settings for the libraries' settings; may be nil

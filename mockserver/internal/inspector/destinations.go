@@ -50,7 +50,7 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	var lines []destinationLine
 	for _, d := range overviews {
 		lines = append(lines, destinationLine{
-			Name: d.Name, Webhooks: engine.HideHeaders(d.Webhooks), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
+			Name: d.Name, Webhooks: engine.HideHeaders(d.Endpoints()), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
 			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}),
 		})
 	}

@@ -103,7 +103,7 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 			{ID: "python", Name: "Python", Code: fill("verify-python", nil)},
 		}},
 	}
-	destinations := in.c.Settings().Destinations
+	destinations := slices.DeleteFunc(slices.Clone(in.c.Settings().Destinations), func(d tracking.Destination) bool { return isRelay(&d) })
 	for _, d := range destinations {
 		p.Destinations = append(p.Destinations, d.Name)
 	}

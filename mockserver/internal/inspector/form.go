@@ -42,19 +42,25 @@ func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 // Rotating reports whether a previous secret also signs requests.
 func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
 
+// HasKey reports whether a write key is saved.
+func (f destinationForm) HasKey() bool { return f.old.WriteKey != "" }
+
 // MoreOpen reports whether a field under More options has an error or a value other than the
 // default.
 func (f destinationForm) MoreOpen() bool {
-	if slices.ContainsFunc(f.Errors, func(p fieldProblem) bool { return p.Field != "name" && p.Field != "url0" }) {
+	if slices.ContainsFunc(f.Errors, func(p fieldProblem) bool { return !slices.Contains(firstFields, p.Field) }) {
 		return true
 	}
 	if len(f.destination.Webhooks) > 1 || slices.ContainsFunc(f.destination.Webhooks, func(e webhook.Endpoint) bool { return len(e.Headers) > 0 }) {
 		return true
 	}
 	more := f.over(tracking.Destination{})
-	more.Webhooks = nil
+	more.Type, more.Webhooks, more.Endpoint, more.Region, more.WriteKey = "", nil, "", "", ""
 	return !reflect.DeepEqual(more, tracking.Destination{})
 }
+
+// firstFields are the fields above More options.
+var firstFields = []string{"name", "type", "url0", "endpoint", "region", "writeKey"}
 
 // A setting is a row of the summary of a destination.
 type setting struct{ Name, Value string }
@@ -68,6 +74,9 @@ func (f destinationForm) Summary() []setting {
 		}
 	}
 	d := f.old
+	if isRelay(&d) {
+		add("URL", d.Endpoints()[0].URL)
+	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
 		add(f.Label(fmt.Sprintf("url%d", i)), e.URL)
 		add(f.Label(fmt.Sprintf("headers%d", i)), strings.TrimSpace(writeHeaders(e.Headers)))
@@ -144,7 +153,7 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
-	fields = append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"previousSecret", "Previous secret"})
+	fields = append(fields, [2]string{"writeKey", "Write key"}, [2]string{"sharedSecret", "Shared secret"}, [2]string{"previousSecret", "Previous secret"})
 	for _, f := range optionFields {
 		fields = append(fields, [2]string{f.Name, f.Label})
 	}
@@ -274,9 +283,14 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true", KeepWhileDisabled: v.Get("keepWhileDisabled") == "true"}
 	f.readSources(v["sources"])
 	f.readLists(v)
-	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
 	f.readOptions(v)
 	places := f.readWebhooks(v)
+	if isRelay(&f.destination) {
+		f.destination.Webhooks = nil
+		f.readKey(v.Get("writeKey"))
+	} else {
+		f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
+	}
 	f.addProblems(settings.CheckName(f.Name), places)
 	f.addProblems(in.c.CheckDestination(&f.old, &f.destination), places)
 	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
@@ -325,6 +339,13 @@ func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
 		if !forgetPrevious {
 			d.PreviousSecret = f.old.PreviousSecret
 		}
+	}
+}
+
+// readKey reads the typed write key or keeps the saved write key, which the form does not contain.
+func (f *destinationForm) readKey(typed string) {
+	if f.destination.WriteKey = typed; typed == "" {
+		f.addProblems(engine.KeepWriteKey(&f.destination, &f.old), nil)
 	}
 }
 

@@ -25,21 +25,27 @@ type optionField struct {
 
 // optionFields are the settings with one value. An option can depend on earlier options.
 var optionFields = []optionField{
-	choose("signature", "Signature", func(d *tracking.Destination) *webhook.Signature { return &d.Signature },
+	choose("type", "Type", func(d *tracking.Destination) *webhook.Type { return &d.Type },
+		[2]string{"webhooks", "Webhooks"}, [2]string{"relay", "Relay to another collector"}),
+	when(isRelay, parse("endpoint", "Endpoint", "https://api.segment.io", "url", func(d *tracking.Destination) *string { return &d.Endpoint },
+		func(text string) (string, error) { return text, nil }, "")),
+	when(isRelay, choose("region", "Region", func(d *tracking.Destination) *webhook.Region { return &d.Region },
+		[2]string{"us", "US"}, [2]string{"eu", "EU"}).explained("Selects the endpoint of Segment if the field above is empty.")),
+	when(hasWebhooks, choose("signature", "Signature", func(d *tracking.Destination) *webhook.Signature { return &d.Signature },
 		[2]string{"service", "X-Signature: HMAC-SHA1 of the body, in hex"},
 		[2]string{"standard", "Standard Webhooks: webhook-id, webhook-timestamp and webhook-signature"},
-		[2]string{"both", "Both"}).explained("For Standard Webhooks, use <code>whsec_</code> followed by base64 (<code>echo whsec_$(openssl rand -base64 32)</code>), <code>whsk_</code> followed by an ed25519 key, or any string."),
-	choose("aliasFields", "Field names in alias calls", func(d *tracking.Destination) *webhook.AliasFields { return &d.AliasFields },
-		[2]string{"spaced", "Previous ID and User ID (documented names)"}, [2]string{"camelCase", "previousId and userId"}),
-	choose("traceContext", "Trace context", func(d *tracking.Destination) *webhook.TraceContext { return &d.TraceContext },
+		[2]string{"both", "Both"}).explained("For Standard Webhooks, use <code>whsec_</code> followed by base64 (<code>echo whsec_$(openssl rand -base64 32)</code>), <code>whsk_</code> followed by an ed25519 key, or any string.")),
+	when(hasWebhooks, choose("aliasFields", "Field names in alias calls", func(d *tracking.Destination) *webhook.AliasFields { return &d.AliasFields },
+		[2]string{"spaced", "Previous ID and User ID (documented names)"}, [2]string{"camelCase", "previousId and userId"})),
+	when(hasWebhooks, choose("traceContext", "Trace context", func(d *tracking.Destination) *webhook.TraceContext { return &d.TraceContext },
 		[2]string{"parent", "traceparent only"}, [2]string{"all", "traceparent and tracestate"}, [2]string{"none", "Not sent"}).
-		explained("Forwards the sender’s W3C trace context. A tracestate can identify users."),
+		explained("Forwards the sender’s W3C trace context. A tracestate can identify users.")),
 	choose("order", "Delivery order", func(d *tracking.Destination) *tracking.Order { return &d.Order },
 		[2]string{"none", "Parallel"}, [2]string{"user", "In order for each user, one at a time"}).
 		explained("A user is identified by userId or, without it, by anonymousId; alias calls link two IDs. The next two fields apply only to ordered delivery."),
-	ordered(choose("onFailure", "If a call fails", func(d *tracking.Destination) *tracking.OnFailure { return &d.OnFailure },
+	when((*tracking.Destination).IsOrdered, choose("onFailure", "If a call fails", func(d *tracking.Destination) *tracking.OnFailure { return &d.OnFailure },
 		[2]string{"hold", "Later calls of the user wait"}, [2]string{"overtake", "Later calls overtake it"})),
-	ordered(parse("giveUpAfter", "Maximum wait", "4h", "text", func(d *tracking.Destination) *time.Duration { return &d.GiveUpAfter },
+	when((*tracking.Destination).IsOrdered, parse("giveUpAfter", "Maximum wait", "4h", "text", func(d *tracking.Destination) *time.Duration { return &d.GiveUpAfter },
 		time.ParseDuration, "must be a duration such as 10m, or empty")),
 	parse("maxPerSecond", "Maximum calls per second", "no limit", "decimal", func(d *tracking.Destination) *float64 { return &d.MaxPerSecond },
 		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "must be a number such as 50 or 0.5, or empty"),
@@ -48,7 +54,7 @@ var optionFields = []optionField{
 		explained("With batches, this is the number of concurrent requests, and the default is 4."),
 	parse("batch.calls", "Calls per request", "1", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Calls },
 		strconv.Atoi, "must be a whole number such as 100, or empty").
-		explained("With more than one, the body is a JSON array. The response can refuse single calls."),
+		explained("With more than one, the body is a JSON array. The response can refuse single calls. A relay always sends batches, by default of up to 100 calls."),
 	parse("batch.wait", "Maximum wait for more calls", "1s", "text", func(d *tracking.Destination) *time.Duration { return (*time.Duration)(&d.Batch.Wait) },
 		time.ParseDuration, "must be a duration such as 1s, or empty"),
 	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
@@ -104,17 +110,21 @@ func (f optionField) explained(hint template.HTML) optionField {
 	return f
 }
 
-// ordered returns a field that is ignored unless delivery is ordered.
-func ordered(f optionField) optionField {
+// when returns a field that is ignored unless it applies to the destination.
+func when(applies func(*tracking.Destination) bool, f optionField) optionField {
 	set := f.set
 	f.set = func(d *tracking.Destination, value string) string {
-		if !d.IsOrdered() {
+		if !applies(d) {
 			return ""
 		}
 		return set(d, value)
 	}
 	return f
 }
+
+func isRelay(d *tracking.Destination) bool { return d.Type == webhook.TypeRelay }
+
+func hasWebhooks(d *tracking.Destination) bool { return !isRelay(d) }
 
 // text returns the text of a value.
 func (f *optionField) text(value string) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // integrationName is the name of webhooks in a call's integrations object. It is case-sensitive.
@@ -40,6 +41,8 @@ func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason stri
 		return false, "the destination is disabled"
 	case !IsConnected(d, c.Source):
 		return false, "the destination is not connected to the source"
+	case d.Type == webhook.TypeRelay && c.Type == "delete":
+		return false, "the tracking API of the other collector has no deletion requests"
 	}
 	if reason := deniedByType(&d.Types, c.Type); reason != "" {
 		return false, reason
@@ -47,7 +50,7 @@ func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason stri
 	if reason := deniedByEvent(&d.Events, c); reason != "" {
 		return false, reason
 	}
-	return integrationEnabled(c.Body, d.Name)
+	return integrationEnabled(c.Body, d)
 }
 
 // deniedByType returns the reason why a type filter excludes a call, or "". Only Deny excludes
@@ -90,13 +93,19 @@ func ScopeTo(destinations []string) map[string]any {
 	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
 }
 
+// IsScoped reports whether an integrations object lists destinations of this collector.
+func IsScoped(integrations []byte) bool {
+	return len(memberOf(memberOf(integrations, integrationName), destinationsOption)) > 0
+}
+
 // destinationsOption is the field of the Webhooks integration that lists the destinations to enable.
 const destinationsOption = "destinations"
 
 // integrationEnabled reports whether the integrations object of a call enables a destination. It
 // does, unless Webhooks is false, or All is false and Webhooks is neither true nor an object. If
-// Webhooks is an object that lists destinations, only these destinations are enabled.
-func integrationEnabled(body []byte, destination string) (bool, string) {
+// Webhooks is an object that lists destinations, only these destinations are enabled. For a relay, only
+// this list matters, because the other collector evaluates the rest.
+func integrationEnabled(body []byte, d *tracking.Destination) (bool, string) {
 	if !bytes.Contains(body, []byte("integrations")) && !bytes.Contains(body, []byte(`\u`)) {
 		return true, "" // true for most calls; a key with escapes contains \u
 	}
@@ -111,8 +120,10 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 		}
 	}
 	switch {
-	case ours == '{' && !inScope(options, destination):
+	case ours == '{' && !inScope(options, d.Name):
 		return false, "integrations." + integrationName + "." + destinationsOption + " does not name the destination"
+	case d.Type == webhook.TypeRelay:
+		return true, ""
 	case ours == 'f':
 		return false, "integrations." + integrationName + " is false"
 	case all == 'f' && ours != 't' && ours != '{':

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestRoute(t *testing.T) {
+	relay := tracking.Destination{Name: "d", Settings: webhook.Settings{Type: webhook.TypeRelay}}
 	for integrations, reason := range map[string]string{
 		`{}`:                                  "",
 		`{"All":true}`:                        "",
@@ -32,6 +34,18 @@ func TestRoute(t *testing.T) {
 		assert.Equal(t, reason == "", deliver, integrations)
 		assert.Equal(t, reason, got, integrations)
 	}
+	for integrations, deliver := range map[string]bool{
+		`{"All":false,"Other":true}`:          true,
+		`{"Webhooks":false}`:                  true,
+		`{"Webhooks":{"destinations":["d"]}}`: true,
+		`{"Webhooks":{"destinations":["e"]}}`: false,
+	} {
+		c := tracking.Call{Source: "web", Body: fmt.Appendf(nil, `{"integrations":%s}`, integrations)}
+		got, _ := Route(&relay, &c)
+		assert.Equal(t, deliver, got, "relay: %s", integrations)
+	}
+	_, reason := Route(&relay, &tracking.Call{Source: "web", Type: "delete", Body: []byte(`{}`)})
+	assert.Equal(t, "the tracking API of the other collector has no deletion requests", reason)
 	for reason, d := range map[string]tracking.Destination{
 		"": {Name: "d", Sources: []string{"ios", "web"}},
 		"the destination is not connected to the source": {Name: "d", Sources: []string{"ios"}},

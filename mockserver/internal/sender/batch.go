@@ -18,9 +18,9 @@ import (
 // A Batcher sends the requests of concurrent callers to one destination in batches; see
 // [webhook.Batch]. Its methods are safe for concurrent use.
 type Batcher struct {
-	settings *webhook.Settings
-	limits   webhook.Batch
-	send     func(ctx context.Context, r Request) webhook.Attempt
+	form   form
+	limits webhook.Batch
+	send   func(ctx context.Context, r Request) webhook.Attempt
 
 	mu   sync.Mutex        // guards the fields below
 	open map[string]*batch // batches that accept requests, by URL
@@ -29,17 +29,54 @@ type Batcher struct {
 // A batch is a group of requests that are sent together. The caller that opens it sends it.
 type batch struct {
 	requests []Request
-	bytes    int           // size of the array
+	bytes    int           // size of the body
 	full     chan struct{} // closed when the batch accepts no more requests
 	attempts []webhook.Attempt
 	done     chan struct{} // closed after attempts is set
 }
 
-// NewBatcher returns a Batcher for a destination with these settings, which must have a batch. send
+// NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
 // sends a request.
 func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
-	return &Batcher{settings: settings, limits: settings.Batch.WithDefaults(), send: send, open: map[string]*batch{}}
+	return &Batcher{form: formOf(settings), limits: settings.Batches(), send: send, open: map[string]*batch{}}
 }
+
+// A form is the format of the batches of a destination. Its methods are safe for concurrent use.
+type form interface {
+	// element returns the part of the body for a call. The body of c is the stored call.
+	element(c Content) ([]byte, error)
+	// enclose returns the text before and after the elements in the body.
+	enclose(now time.Time) (before, after string)
+	// request returns the request with a body.
+	request(c Content) (Request, error)
+	// conclude changes the result of a request.
+	conclude(a *webhook.Attempt)
+}
+
+// formOf returns the form of the batches of a destination.
+func formOf(s *webhook.Settings) form {
+	if s.Type == webhook.TypeRelay {
+		return &relay{}
+	}
+	return array{s}
+}
+
+// An array sends the bodies of webhook requests as a JSON array.
+type array struct{ *webhook.Settings }
+
+func (a array) element(c Content) ([]byte, error) {
+	body, err := webhook.Payload(c.Body, a.AliasFields)
+	if err != nil {
+		return nil, err
+	}
+	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}'), nil
+}
+
+func (array) enclose(time.Time) (before, after string) { return "[", "]" }
+
+func (a array) request(c Content) (Request, error) { return NewRequest(a.Settings, c) }
+
+func (array) conclude(*webhook.Attempt) {}
 
 // Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
 // for its call. The context of the batch's first request applies to the whole batch.
@@ -66,7 +103,8 @@ func (b *Batcher) add(r Request) (group *batch, index int) {
 		group = nil
 	}
 	if group == nil {
-		group = &batch{bytes: len("["), full: make(chan struct{}), done: make(chan struct{})}
+		before, after := b.form.enclose(time.Time{})
+		group = &batch{bytes: len(before + after), full: make(chan struct{}), done: make(chan struct{})}
 		b.open[r.Endpoint.URL] = group
 	}
 	group.requests = append(group.requests, r)
@@ -94,11 +132,12 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
 func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
-	r, err := newBatchRequest(b.settings, requests, time.Now())
+	r, err := newBatchRequest(b.form, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
 	}
 	a := b.send(ctx, r)
+	b.form.conclude(&a)
 	if half := len(requests) / 2; half > 0 && isRefusal(a.Status) {
 		return append(b.exchange(ctx, requests[:half]), b.exchange(ctx, requests[half:])...)
 	}
@@ -114,22 +153,19 @@ func isRefusal(status int) bool {
 // and its body contains the messageId. The body of c is the stored call. The caller sets the Endpoint.
 // The error reports a call that cannot be sent.
 func NewElement(s *webhook.Settings, c Content) (Request, error) {
-	body, err := webhook.Payload(c.Body, s.AliasFields)
-	if err != nil {
-		return Request{}, err
-	}
-	body = append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}')
-	return Request{Body: body, MessageID: c.ID, Number: c.Number}, nil
+	body, err := formOf(s).element(c)
+	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
 }
 
 // newBatchRequest returns the request that sends elements to the same endpoint as one batch.
 // The error reports an invalid secret.
-func newBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Request, error) {
-	size := len("[]")
+func newBatchRequest(f form, requests []Request, now time.Time) (Request, error) {
+	before, after := f.enclose(now)
+	size := len(before + after)
 	for i := range requests {
 		size += len(requests[i].Body) + len(",")
 	}
-	body, id, number := append(make([]byte, 0, size), '['), sha256.New(), 0
+	body, id, number := append(make([]byte, 0, size), before...), sha256.New(), 0
 	for i := range requests {
 		if i > 0 {
 			body = append(body, ',')
@@ -138,7 +174,7 @@ func newBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Re
 		id.Write([]byte(requests[i].MessageID + "\n"))
 		number = max(number, requests[i].Number)
 	}
-	r, err := NewRequest(s, Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: append(body, ']'), Number: number, At: now})
+	r, err := f.request(Content{ID: "batch_" + hex.EncodeToString(id.Sum(nil)[:16]), Body: append(body, after...), Number: number, At: now})
 	r.Endpoint, r.Calls = requests[0].Endpoint, len(requests)
 	return r, err
 }

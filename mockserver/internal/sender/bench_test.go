@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -66,4 +67,26 @@ func BenchmarkDelivery(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkRelay measures a call of a batch of 100, from the stored call to the compressed body.
+func BenchmarkRelay(b *testing.B) {
+	settings := &webhook.Settings{Type: webhook.TypeRelay, WriteKey: "key"}
+	elements := make([]Request, 100)
+	size := 0
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		var err error
+		if elements[n%100], err = NewElement(settings, Content{ID: "m", Body: benchmarkCall, Number: 1}); err != nil {
+			b.Fatal(err)
+		}
+		if n%100 == 99 {
+			r, err := newBatchRequest(formOf(settings), elements, time.Time{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			size = len(compress(r.Body))
+		}
+	}
+	b.ReportMetric(float64(size)/100, "sent-B/op")
 }

@@ -51,16 +51,18 @@ func Next(now, end time.Time, attempt int, retryAfter time.Duration, random floa
 	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
-// MaxHold is the longest pause that a receiver can request with one response.
+// MaxHold is the longest pause that one response can cause.
 const MaxHold = 5 * time.Minute
 
-// Hold returns the pause of the destination that a 429 or 503 response requested with Retry-After.
-// It is between one second and five minutes, or 0 if no pause was requested.
+// Hold returns the pause of the destination that a response requires: a 429 or 503 response with
+// Retry-After, or a response to a relay that would refuse all calls. It is between one second and five
+// minutes, or 0.
 func Hold(a *webhook.Attempt) time.Duration {
-	if a.Status != http.StatusTooManyRequests && a.Status != http.StatusServiceUnavailable {
-		return 0
+	switch a.Status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnauthorized, http.StatusForbidden, http.StatusLoopDetected:
+		return min(a.RetryAfter, MaxHold)
 	}
-	return min(a.RetryAfter, MaxHold)
+	return 0
 }
 
 // minRetryAfter is the minimum delay after a Retry-After header.

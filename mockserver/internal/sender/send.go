@@ -3,6 +3,7 @@ package sender
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -58,6 +60,7 @@ const (
 // A Sender sends requests over HTTP/1.1 and reuses connections for four seconds. Its methods are
 // safe for concurrent use.
 type Sender struct {
+	ID        string // value of [webhook.RelayHeader]
 	network   http.RoundTripper
 	transport http.RoundTripper // network, or the wrapped network
 	timeout   time.Duration
@@ -66,7 +69,7 @@ type Sender struct {
 // New returns a Sender, or an error if the configuration is invalid. wrap wraps the transport. It
 // may be nil.
 func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
-	s := &Sender{network: config.Transport, timeout: config.Timeout}
+	s := &Sender{ID: rand.Text(), network: config.Transport, timeout: config.Timeout}
 	if s.timeout <= 0 {
 		s.timeout = webhook.Timeout
 	}
@@ -137,6 +140,8 @@ type Request struct {
 	Number int
 	// Calls is the number of calls of a batch, or 0.
 	Calls int
+	// Relay reports that the receiver is another collector. Gzip compresses the body.
+	Relay, Gzip bool
 	// TraceParent and TraceState are the trace headers. They may be empty.
 	TraceParent, TraceState string
 }
@@ -154,12 +159,12 @@ type Content struct {
 // batch of one call if they have a batch. The body of c is the stored call. The caller sets the
 // Endpoint. The error reports a call that cannot be sent, or an invalid secret.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
-	if s.Batch.Calls > 0 {
+	if s.Batches().Calls > 0 {
 		element, err := NewElement(s, c)
 		if err != nil {
 			return Request{}, err
 		}
-		return newBatchRequest(s, []Request{element}, c.At)
+		return newBatchRequest(formOf(s), []Request{element}, c.At)
 	}
 	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
 		return Request{}, err
@@ -224,7 +229,7 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 // exchange sends the request and reads the response into a. It returns nil for every complete
 // response, regardless of its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) error {
-	req, err := newRequest(ctx, r)
+	req, err := s.newRequest(ctx, r)
 	if err != nil {
 		return &requestError{err}
 	}
@@ -248,12 +253,19 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	return err
 }
 
-func newRequest(ctx context.Context, r Request) (*http.Request, error) {
+func (s *Sender) newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	header, err := r.Header()
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
+	if r.Relay {
+		header.Set(webhook.RelayHeader, s.ID)
+	}
+	body := r.Body
+	if r.Gzip {
+		body = compress(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("invalid URL: %w", httpcheck.BareURLError(err))
 	}
@@ -288,7 +300,15 @@ func (r Request) Header() (http.Header, error) {
 	}
 	set("User-Agent", userAgent)
 	set("Content-Type", "application/json")
-	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
+	switch {
+	case !r.Relay:
+		set(webhook.AttemptHeader, strconv.Itoa(r.Number))
+	case r.Number > 1:
+		set(retry.HeaderCount, strconv.Itoa(r.Number-1))
+	}
+	if r.Gzip {
+		set("Content-Encoding", "gzip")
+	}
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it contains a control character", r.MessageID)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -14,11 +15,14 @@ import (
 type Resolver func(host string) []netip.Addr
 
 // CheckReachable returns a [*webhook.FieldError] for each URL that the policy denies, joined.
-// Hosts with unknown addresses are accepted. Without lookup, only addresses and a few
-// well-known names are checked.
-func CheckReachable(policy webhook.Policy, webhooks []webhook.Endpoint, lookup Resolver) error {
+// It does not check the URLs in known. Hosts with unknown addresses are accepted. Without lookup, only
+// addresses and a few well-known names are checked.
+func CheckReachable(policy webhook.Policy, s *webhook.Settings, known []webhook.Endpoint, lookup Resolver) error {
 	var problems []error
-	for i, w := range webhooks {
+	for i, w := range s.Endpoints() {
+		if slices.ContainsFunc(known, func(k webhook.Endpoint) bool { return k.URL == w.URL }) {
+			continue
+		}
 		u, err := url.Parse(w.URL)
 		if err != nil || u.Hostname() == "" {
 			continue // reported by Validate
@@ -31,8 +35,12 @@ func CheckReachable(policy webhook.Policy, webhooks []webhook.Endpoint, lookup R
 		if refused.Setting != "" {
 			hint = "use a public address, or, if the receiver is yours, set " + refused.Setting
 		}
+		field := "endpoint"
+		if s.Type != webhook.TypeRelay {
+			field = fmt.Sprintf("webhooks[%d].url", i)
+		}
 		problems = append(problems, &webhook.FieldError{
-			Field: fmt.Sprintf("webhooks[%d].url", i), Hint: hint,
+			Field: field, Hint: hint,
 			Problem: fmt.Sprintf("points to %v, which is not allowed: %s", refused.Addr, refused.Rule),
 		})
 	}

@@ -138,6 +138,8 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 	members, values := filepath.Join(t.TempDir(), "members.txt"), filepath.Join(t.TempDir(), "values.jsonl")
 	require.NoError(t, os.WriteFile(members, []byte("\uFEFFu2\nu3\n"), 0o600))
 	require.NoError(t, os.WriteFile(values, []byte(`{"userId":"u1","value":42}`), 0o600))
+	key := filepath.Join(t.TempDir(), "key.txt")
+	require.NoError(t, os.WriteFile(key, []byte("the-key-of-the-relay\n"), 0o600))
 	for _, step := range []struct {
 		name string
 		args []string
@@ -245,6 +247,10 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"url-without-scheme", []string{"open", "--print", "--url", strings.TrimPrefix(srv.URL, "http://")}, 0},
 		{"destinations-add-without-scheme", []string{"destinations", "add", "local", "localhost:3000/hook", "-o", "json"}, 0},
 		{"destinations-remove-local", []string{"destinations", "remove", "local", "--yes"}, 0},
+		{"destinations-add-relay", []string{"destinations", "add", "relay", "127.0.0.1:1", "--write-key-file", key, "-o", "json"}, 0},
+		{"destinations-relay", []string{"destinations"}, 0},
+		{"destinations-add-relay-urls", []string{"destinations", "add", "relay", "a.example", "b.example", "--write-key-file", key}, 2},
+		{"destinations-remove-relay", []string{"destinations", "remove", "relay", "--yes"}, 0},
 		{"calls-prefix", []string{"calls", "--event", "Signed*"}, 0},
 		{"calls-unknown-destination", []string{"calls", "--destination", "nope"}, 1},
 		{"unknown-flag", []string{"calls", "--rate", "3"}, 2},

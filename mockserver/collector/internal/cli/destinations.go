@@ -18,6 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func newDestinations() *cobra.Command {
@@ -59,7 +60,7 @@ func (d *destination) from() string {
 }
 
 func (d *destination) urls() (urls []string) {
-	for _, w := range d.Webhooks {
+	for _, w := range d.Endpoints() {
 		urls = append(urls, w.URL)
 	}
 	return urls
@@ -67,13 +68,12 @@ func (d *destination) urls() (urls []string) {
 
 // An addition is the request body for a new destination.
 type addition struct {
-	Name         string     `json:"name"`
-	Sources      []string   `json:"sources,omitempty"`
-	SharedSecret string     `json:"sharedSecret,omitempty"`
-	Webhooks     []endpoint `json:"webhooks"`
-	Types        allowed    `json:"types,omitzero"`
-	Events       allowed    `json:"events,omitzero"`
-	MaxPerSecond float64    `json:"maxPerSecond,omitempty"`
+	Name         string   `json:"name"`
+	Sources      []string `json:"sources,omitempty"`
+	Types        allowed  `json:"types,omitzero"`
+	Events       allowed  `json:"events,omitzero"`
+	MaxPerSecond float64  `json:"maxPerSecond,omitempty"`
+	webhook.Settings
 }
 
 type allowed struct {
@@ -84,36 +84,40 @@ func newDestinationAdd() *cobra.Command {
 	var c client
 	var a addition
 	var headers []string
-	var secretFile string
+	var secretFile, keyFile string
 	cmd := &cobra.Command{
-		Use:   "add NAME URL...",
+		Use:   "add NAME [URL...]",
 		Short: "Add a destination",
 		Long: `Add a destination that receives new calls at a URL. With several URLs, up to five, each
 receives every call, and one 2xx response counts as delivered.
 
+With --write-key-file, relay calls to another collector, such as Segment (the default),
+RudderStack or Jitsu. The URL is its endpoint.
+
 The destination is saved, and can be changed in the inspector. The inspector and the
 admin API offer further settings.`,
 		Example: `  collector destinations add crm https://crm.example.com/hook
-  collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt`,
+  collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt
+  collector destinations add segment --write-key-file key.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
+			switch {
+			case keyFile != "" && (len(args) < 1 || len(args) > 2):
+				return usagef("specify a name and at most one URL: %s", cmd.UseLine())
+			case keyFile == "" && len(args) < 2:
 				return usagef("specify a name and a URL: %s", cmd.UseLine())
 			}
 			return nil
 		},
 		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			values, err := readHeaders(headers)
+			a.Name = args[0]
+			var err error
+			if keyFile != "" {
+				err = a.relay(args[1:], keyFile)
+			} else {
+				err = a.send(args[1:], headers, secretFile)
+			}
 			if err != nil {
 				return err
-			}
-			if secretFile != "" {
-				if a.SharedSecret, err = readSecret("--shared-secret-file", secretFile); err != nil {
-					return err
-				}
-			}
-			a.Name = args[0]
-			for _, u := range args[1:] {
-				a.Webhooks = append(a.Webhooks, endpoint{withScheme(u), values})
 			}
 			return show(ctx, &c, out, query{method: http.MethodPost, path: "/destinations", body: a}, func(made destination) error {
 				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
@@ -128,11 +132,40 @@ admin API offer further settings.`,
 	flags.Float64Var(&a.MaxPerSecond, "max-per-second", 0, "the maximum number of calls per second (default: no limit)")
 	flags.StringArrayVar(&headers, "header", nil, "send the header `'Name: value'` with each request (repeatable)")
 	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
+	flags.StringVar(&keyFile, "write-key-file", "", "relay calls to another collector, with the write key in this `file`")
+	cmd.MarkFlagsMutuallyExclusive("write-key-file", "shared-secret-file")
+	cmd.MarkFlagsMutuallyExclusive("write-key-file", "header")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames())
 	_ = cmd.RegisterFlagCompletionFunc("event", c.eventNames())
 	_ = cmd.MarkFlagFilename("shared-secret-file")
+	_ = cmd.MarkFlagFilename("write-key-file")
 	return c.addTo(cmd)
+}
+
+// relay makes the destination a relay. endpoint contains at most one URL.
+func (a *addition) relay(endpoint []string, keyFile string) (err error) {
+	a.Type = webhook.TypeRelay
+	for _, u := range endpoint {
+		a.Endpoint = withScheme(u)
+	}
+	a.WriteKey, err = readSecret("--write-key-file", keyFile)
+	return err
+}
+
+// send makes the destination send calls to webhooks. secretFile may be empty.
+func (a *addition) send(urls, headers []string, secretFile string) error {
+	values, err := readHeaders(headers)
+	if err != nil {
+		return err
+	}
+	for _, u := range urls {
+		a.Webhooks = append(a.Webhooks, webhook.Endpoint{URL: withScheme(u), Headers: values})
+	}
+	if secretFile != "" {
+		a.SharedSecret, err = readSecret("--shared-secret-file", secretFile)
+	}
+	return err
 }
 
 func newDestinationTest() *cobra.Command {

@@ -248,7 +248,7 @@ func (f *devFlags) check(c *config.Config) error {
 	policy := webhook.Policy{AllowLoopback: true, Allow: c.Egress.Allow}
 	errs := []error{all.Validate()}
 	for i, d := range all.Destinations {
-		for _, p := range settings.FieldErrors(settings.CheckReachable(policy, d.Webhooks, nil)) {
+		for _, p := range settings.FieldErrors(settings.CheckReachable(policy, &d.Settings, nil, nil)) {
 			p.Field = fmt.Sprintf("destinations[%d].%s", i, p.Field)
 			errs = append(errs, p)
 		}

@@ -17,21 +17,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A destination is the JSON format of a destination in the admin API.
 type destination struct {
-	Name     string                   `json:"name"`
-	Sources  []string                 `json:"sources"` // empty for all sources
-	Webhooks []endpoint               `json:"webhooks"`
-	Status   engine.DestinationStatus `json:"status"`
-	Ledger   tracking.Ledger          `json:"ledger"`
-}
-
-// An endpoint is a webhook of a destination.
-type endpoint struct {
-	URL     string            `json:"url"`
-	Headers map[string]string `json:"headers,omitempty"`
+	Name             string                   `json:"name"`
+	Sources          []string                 `json:"sources"` // empty for all sources
+	Status           engine.DestinationStatus `json:"status"`
+	Ledger           tracking.Ledger          `json:"ledger"`
+	webhook.Settings                          // without secrets
 }
 
 // state describes the current state of the destination.

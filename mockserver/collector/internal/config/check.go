@@ -238,7 +238,7 @@ func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 		return
 	}
 	as := c.Alerts.Settings()
-	for _, p := range settings.FieldErrors(errors.Join(as.Validate(), settings.CheckReachable(c.policy(), as.Webhooks, lookup))) {
+	for _, p := range settings.FieldErrors(errors.Join(as.Validate(), settings.CheckReachable(c.policy(), &as, nil, lookup))) {
 		field := p.Field
 		if rest, ok := strings.CutPrefix(field, "webhooks[0]."); ok {
 			field = rest
@@ -294,7 +294,6 @@ func isOTLPEndpoint(text string) bool {
 func (c *Config) checkDestinations(wrong report) {
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
-		wrong.oneOf(at+".type", d.Type, "webhooks")
 		for n, name := range d.Sources {
 			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
 				wrong(fmt.Sprintf("%s.sources[%d]", at, n), "is "+text.Quote(text.MaxRepeated, name)+", which is not a source", "use the name of a source")
@@ -306,7 +305,7 @@ func (c *Config) checkDestinations(wrong report) {
 // checkReachable reports webhooks that egress does not allow.
 func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
 	for i, d := range c.Settings().Destinations {
-		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), d.Webhooks, lookup)) {
+		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), &d.Settings, nil, lookup)) {
 			wrong(fmt.Sprintf("destinations[%d].%s", i, p.Field), p.Problem, p.Hint)
 		}
 	}

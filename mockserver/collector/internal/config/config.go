@@ -194,11 +194,10 @@ const (
 // PlanOf returns the tracking plan of a source, or nil.
 func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 
-// A Destination forwards calls to up to five webhooks.
+// A Destination forwards calls to webhooks or to another collector.
 type Destination struct {
-	Type                 string `yaml:"type"`    // webhooks or empty
-	Enabled              *bool  `yaml:"enabled"` // defaults to true
-	tracking.Destination        // its JSON names are the names of the settings
+	Enabled              *bool `yaml:"enabled"` // defaults to true
+	tracking.Destination       // its JSON names are the names of the settings
 }
 
 // Settings returns the sources and destinations.

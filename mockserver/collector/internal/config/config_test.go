@@ -72,7 +72,7 @@ destinations:
 		Name: "crm", Sources: []string{"web"}, MaxPerSecond: 0.5, Concurrency: 8,
 		Types: tracking.Filter{Deny: []string{"page"}}, Events: tracking.Filter{Allow: []string{"Order *", "A"}, Deny: []string{"Order Tested"}},
 		Settings: webhook.Settings{
-			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
+			Type: webhook.TypeWebhooks, SharedSecret: "12345", AliasFields: webhook.AliasCamelCase, TraceContext: webhook.TraceAll,
 			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
 		},
 	}
@@ -100,7 +100,7 @@ destinations:
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
 		},
-		Destinations: []Destination{{"webhooks", &yes, crm}, {"webhooks", &no, copied}},
+		Destinations: []Destination{{&yes, crm}, {&no, copied}},
 	}
 	assert.Equal(t, want, got)
 	copied.Disabled = true
@@ -183,7 +183,9 @@ func TestProblems(t *testing.T) {
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
 		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
-		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
+		{"a relay without a key", store + "destinations: [{name: d, type: relay}]", `c.yaml:2:16: destinations[0].writeKey is empty: set the write key of the source in the other collector`},
+		{"a relay to a private address", store + "destinations: [{name: d, type: relay, writeKey: k, endpoint: 'http://10.0.0.1'}]", `c.yaml:2:52: destinations[0].endpoint points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
+		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use "webhooks" or "relay"`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is not a source: use the name of a source`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},

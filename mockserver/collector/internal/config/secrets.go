@@ -36,7 +36,7 @@ func (c *Config) secrets() []secret {
 	all = append(all, secret{"redactKey", c.RedactKey, ""})
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
-		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""}, secret{at + ".previousSecret", d.PreviousSecret, ""})
+		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""}, secret{at + ".previousSecret", d.PreviousSecret, ""}, secret{at + ".writeKey", d.WriteKey, ""})
 		for n, w := range d.Webhooks {
 			all = append(all, headerSecrets(fmt.Sprintf("%s.webhooks[%d]", at, n), w.Headers)...)
 		}

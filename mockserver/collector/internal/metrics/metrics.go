@@ -225,7 +225,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		label := prometheus.Labels{"destination": d.Destination}
 		gauge("collector_destination_down", "Whether attempts are reduced after consecutive failures: 1 or 0.", one(d.Down), label)
 		gauge("collector_destination_paused", "Whether an operator paused the destination: 1 or 0.", one(d.Paused), label)
-		gauge("collector_destination_held", "Whether a Retry-After header of the receiver delays attempts: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
+		gauge("collector_destination_held", "Whether a response of the receiver delays attempts: 1 or 0.", one(!d.HeldUntil.IsZero()), label)
 		gauge("collector_destination_gone", "Whether deliveries stopped because the webhooks responded with 410: 1 or 0.", one(!d.GoneSince.IsZero()), label)
 		gauge("collector_destination_failures", "Consecutive failed calls.", float64(d.Failures), label)
 	}

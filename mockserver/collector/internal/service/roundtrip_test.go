@@ -37,20 +37,26 @@ const destinationSettings = `{
 	"aliasFields": "camelCase", "traceContext": "all"
 }`
 
+// relaySettings has a value for every setting that only a relay has.
+var relaySettings = []string{
+	`{"name": "file", "type": "relay", "endpoint": "https://a.example", "writeKey": "the-key-of-this-test"}`,
+	`{"name": "file", "type": "relay", "region": "eu", "writeKey": "the-key-of-this-test"}`,
+}
+
 // Every setting of a destination survives the configuration file, the API and the page. To add a
-// setting, add a value to destinationSettings.
+// setting, add a value to destinationSettings or relaySettings.
 func TestDestinationSettingsSurviveEveryWayToSetThem(t *testing.T) {
 	unset := map[string]bool{}
 	for name := range settings.Fields(reflect.ValueOf(tracking.Destination{})) {
 		unset[name] = true
 	}
-	for _, document := range []string{destinationSettings, strings.Replace(destinationSettings, `"giveUpAfter": "10m0s"`, `"onFailure": "overtake"`, 1)} {
+	for _, document := range append(relaySettings, destinationSettings, strings.Replace(destinationSettings, `"giveUpAfter": "10m0s"`, `"onFailure": "overtake"`, 1)) {
 		for name, value := range settings.Fields(reflect.ValueOf(checkRoundTrip(t, document))) {
 			unset[name] = unset[name] && value.IsZero()
 		}
 	}
 	for name, unset := range unset {
-		assert.False(t, unset, "%s is missing in destinationSettings, or the configuration ignores it", name)
+		assert.False(t, unset, "%s is missing in destinationSettings and relaySettings, or the configuration ignores it", name)
 	}
 }
 
@@ -81,7 +87,7 @@ func checkRoundTrip(t *testing.T, document string) tracking.Destination {
 	require.NoError(t, json.Unmarshal([]byte(answer), &shown))
 	given["name"] = "api"
 	for name := range given {
-		if strings.HasSuffix(name, "Secret") {
+		if strings.HasSuffix(name, "Secret") || name == "writeKey" {
 			assert.NotContains(t, shown, name, "the API shows a secret")
 		} else {
 			assert.Equal(t, given[name], shown[name], "the API shows %s", name)

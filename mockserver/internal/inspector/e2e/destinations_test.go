@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,54 @@ func TestDestinationIsCreatedTestedAndChanged(t *testing.T) {
 	b.click("details.card button")
 	b.waitText("main", "No destinations yet")
 	assert.Empty(t, collector.Settings().Destinations)
+}
+
+func TestRelayIsCreatedTestedAndChanged(t *testing.T) {
+	t.Parallel()
+	second, other := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "the-write-key"}}}, "")
+	srv, collector := serve(t, engine.Config{AnyWriteKey: true}, "")
+	b := newTab(t, srv.URL)
+	b.forgive("422")
+	b.open("/destinations/new")
+	b.typeInto("#name", "segment")
+	b.set("#type", "relay")
+	b.wait(`!document.getElementById('url0').checkVisibility()`)
+	b.typeInto("#endpoint", second.URL)
+	b.click(".save .primary")
+	b.waitText("#writeKey-problem", "Write key is empty")
+	judge(b, axe(t), "a relay")
+	b.shoot("destination-relay")
+
+	b.typeInto("#writeKey", "wrong")
+	b.click("[data-result=test]")
+	b.waitText("#test", "Not accepted: responded with 401")
+	b.set("#writeKey", "the-write-key")
+	b.click("[data-result=test]")
+	b.waitText("#test", "Accepted: 200")
+	assert.Len(t, other.History().Records(func(*tracking.Record) bool { return true }), 1, "the test call")
+	b.click(".save .primary")
+	b.waitText(".notice", "Destination saved.")
+	b.ready()
+	want := webhook.Settings{Type: webhook.TypeRelay, Endpoint: second.URL, WriteKey: "the-write-key"}
+	assert.Equal(t, want, collector.Settings().Destinations[0].Settings)
+	assert.NotContains(t, eval[string](b, `fetch(location.href).then((r) => r.text())`), "the-write-key")
+
+	// An empty write key keeps the saved one, unless the endpoint changes.
+	b.click("#more summary")
+	b.typeInto("#batch\\.wait", "100ms")
+	b.click(".save .primary")
+	b.waitText(".notice", "Destination saved.")
+	b.ready()
+	want.Batch.Wait = webhook.Duration(100 * time.Millisecond)
+	assert.Equal(t, want, collector.Settings().Destinations[0].Settings)
+	post(t, srv.URL, "any", track("m1", "ada", "Relayed", `{}`))
+	b.wait(`document.querySelector('.figures .is-delivered')?.textContent === '1'`)
+	b.set("#endpoint", "https://evil.example")
+	b.click(".save .primary")
+	b.waitText("#writeKey-problem", "Write key is hidden and the endpoint has changed: enter it again")
+
+	b.open("/destinations")
+	b.waitText("main", second.URL+"/v1/batch")
 }
 
 func TestDestinationFormShowsErrorsAtFields(t *testing.T) {
@@ -282,17 +331,17 @@ func TestNewDestinationBeginsWithNameAndURL(t *testing.T) {
 		return eval[[]string](b, `[...document.querySelectorAll('.all :is(input, select, textarea)')].filter((f) => f.checkVisibility()).map((f) => f.name)`)
 	}
 	b.open("/destinations/new")
-	assert.Equal(t, []string{"name", "url0"}, visible())
+	assert.Equal(t, []string{"name", "type", "url0"}, visible())
 	judge(b, axe(t), "a new destination")
 	b.open("/destination?name=plain")
-	assert.Equal(t, []string{"name", "url0"}, visible())
+	assert.Equal(t, []string{"name", "type", "url0"}, visible())
 	b.open("/destination?name=limited")
 	assert.Contains(t, visible(), "maxPerSecond", "it has a value")
 
 	b.open("/destinations/new")
 	b.click(".save .primary")
 	b.wait(`document.activeElement?.id === 'summary'`)
-	assert.Equal(t, []string{"name", "url0"}, visible(), "the options have no error")
+	assert.Equal(t, []string{"name", "type", "url0"}, visible(), "the options have no error")
 	b.typeInto("#name", "crm")
 	b.wait(`document.querySelector('#summary h2').textContent === 'One field is invalid'`)
 	assert.Empty(t, b.text("#name-problem"))

@@ -1,0 +1,96 @@
+package sender
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+const (
+	// maxRelayed is the maximum size of a call in the tracking API in bytes.
+	maxRelayed = 32 << 10
+	// refusedHold is the pause of a relay after a response that any request would get.
+	refusedHold = time.Minute
+)
+
+// A relay sends calls to the tracking API of another collector; see [webhook.TypeRelay].
+type relay struct {
+	plain atomic.Bool // the receiver refuses compressed bodies
+}
+
+func (*relay) element(c Content) ([]byte, error) {
+	body := append(make([]byte, 0, len(c.Body)), '{')
+	for m := range jsonscan.Members(c.Body) {
+		switch f := fields.Of(m.Key); {
+		case f == fields.ReceivedAt || f == fields.OriginalTimestamp || f == fields.SentAt:
+			continue
+		case f == fields.Integrations && routing.IsScoped(m.Value):
+			continue
+		}
+		if len(body) > len("{") {
+			body = append(body, ',')
+		}
+		body = append(body, m.Text...)
+	}
+	if body = append(body, '}'); len(body) > maxRelayed {
+		return nil, fmt.Errorf("the call has %d bytes; other collectors accept at most %d", len(body), maxRelayed)
+	}
+	return body, nil
+}
+
+func (*relay) enclose(now time.Time) (before, after string) {
+	return `{"batch":[`, now.UTC().Format(`],"sentAt":"2006-01-02T15:04:05.000Z"}`)
+}
+
+func (r *relay) request(c Content) (Request, error) {
+	return Request{Body: c.Body, Number: c.Number, Relay: true, Gzip: !r.plain.Load()}, nil
+}
+
+// conclude applies the retry rules of the service's client libraries. After a response that does not
+// depend on the calls, they wait until an operator has corrected the settings.
+func (r *relay) conclude(a *webhook.Attempt) {
+	if a.Reason != webhook.ReasonStatus {
+		return
+	}
+	explanation, hold := "", time.Duration(0)
+	switch policy := (&retry.Policy{}); {
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+		explanation, hold = "; check the write key", refusedHold
+	case a.Status == http.StatusLoopDetected:
+		explanation, hold = "; the endpoint is this collector", refusedHold
+	case a.Status == http.StatusUnsupportedMediaType && a.RequestHeader.Get("Content-Encoding") != "":
+		r.plain.Store(true)
+		explanation = "; later requests are not compressed"
+	case policy.Classify(a.Status) == retry.Again:
+		hold = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
+	default:
+		a.Verdict, a.RetryAfter = webhook.Permanent, 0
+		return
+	}
+	a.Verdict, a.RetryAfter = webhook.Temporary, hold
+	a.Error += explanation
+}
+
+// compressors is a pool of *gzip.Writer.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// compress returns data compressed with gzip.
+func compress(data []byte) []byte {
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	var out bytes.Buffer
+	w.Reset(&out)
+	_, _ = w.Write(data) // writes to a buffer cannot fail
+	_ = w.Close()
+	return out.Bytes()
+}
