@@ -14,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -42,6 +43,8 @@ type WorkerConfig struct {
 	Log *slog.Logger
 	// RedactKey is the key of the hashes in redacted calls.
 	RedactKey []byte
+	// Transforms compiles the transform of the destination. It may be nil.
+	Transforms func(program string) (webhook.Transform, error)
 	// Quarantine returns the reason why a call must not be delivered to any destination, or
 	// "". The reason starts with "plan: ". Quarantine may be nil.
 	Quarantine func(c *tracking.Call) (reason string)
@@ -110,10 +113,11 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, and its compiled redaction.
+// A target contains the settings of a destination, and its compiled redaction and transform.
 type target struct {
 	*tracking.Destination
 	redaction *redact.Rules
+	transform webhook.Transform
 }
 
 // An ordering is the state of ordered delivery.
@@ -172,7 +176,7 @@ func (w *Worker) Destination() *tracking.Destination { return w.settings.Load().
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := w.settings.Swap(&target{&d, d.Redact.Rules(w.RedactKey)})
+	old := w.settings.Swap(&target{&d, d.Redact.Rules(w.RedactKey), settings.Transform(w.Transforms, d.Transform)})
 	w.gate.configure(cmp.Or(d.Concurrency, w.Concurrency), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
 	if reader != nil {
 		w.reader, w.attached = reader, reader.Since()
