@@ -15,7 +15,7 @@ func TestRecipesOfTheGuide(t *testing.T) {
 	guide, err := os.ReadFile("../../../../docs/webhooks.md")
 	require.NoError(t, err)
 	var bodies []string
-	for _, m := range regexp.MustCompile(`(?m)^transform: '(.*)'$`).FindAllStringSubmatch(string(guide), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ +transform: '(.*)'$`).FindAllStringSubmatch(string(guide), -1) {
 		transform, err := jq.Compile(m[1])
 		require.NoError(t, err, m[1])
 		body, err := transform([]byte(call))
