@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -105,7 +106,11 @@ func (j *job) run() (o outcome, cause string) {
 	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
+	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
+	if errors.Is(err, sender.ErrFiltered) {
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: err.Error()}, decided: true}
+		return outcomeUnknown, ""
+	}
 	if err != nil {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""

@@ -172,6 +172,9 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	if p := settings.HashProblem(d.Redact); p != nil && len(c.config.RedactKey) == 0 {
 		errs = append(errs, p)
 	}
+	if p := settings.TransformProblem(c.config.Transforms, d.Transform); p != nil {
+		errs = append(errs, p)
+	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
@@ -184,6 +187,16 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 // Redact returns the body of a call with the redaction of a destination.
 func (c *Collector) Redact(d *tracking.Destination, body []byte) []byte {
 	return d.Redact.Rules(c.config.RedactKey).Apply(nil, body)
+}
+
+// Body returns the body of the requests of a destination for a stored call.
+func (c *Collector) Body(d *tracking.Destination, call []byte) ([]byte, error) {
+	return sender.Body(&d.Settings, c.Transform(d), c.Redact(d, call))
+}
+
+// Transform returns the compiled transform of a destination, or nil.
+func (c *Collector) Transform(d *tracking.Destination) webhook.Transform {
+	return settings.Transform(c.config.Transforms, d.Transform)
 }
 
 // A PendingCallsError reports that a destination was not removed because it has pending calls.

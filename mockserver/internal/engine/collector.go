@@ -152,6 +152,9 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if problems := all.HashProblems(); len(problems) > 0 && len(c.config.RedactKey) == 0 {
 		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
 	}
+	if problems := all.TransformProblems(c.config.Transforms); len(problems) > 0 {
+		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
+	}
 	if c.life.Err() != nil {
 		return state.ErrClosed
 	}
@@ -192,6 +195,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		RedactKey:  c.config.RedactKey,
+		Transforms: c.config.Transforms,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
 		OnGone:     c.onGone,

@@ -148,20 +148,44 @@ type Content struct {
 	Number int                   // number of the attempt, starting at 1
 	Trace  *tracecontext.Context // trace context of the sender, or nil
 	At     time.Time             // time of the signature
+	// Transform changes the body of a call. It may be nil.
+	Transform webhook.Transform
 }
 
 // NewCallRequest returns a request that sends a call to a destination with these settings. The
 // body of c is the stored call. The caller sets the Endpoint. The error reports a call that
 // cannot be sent, or an invalid secret. If the settings have a batch, the request can only be sent
-// by a [Batcher] or as part of [NewBatchRequest].
+// by a [Batcher] or as part of [NewBatchRequest]. The
+// error is ErrFiltered if the transform has no result.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
-	if c.Body, err = webhook.Payload(c.Body, s.AliasFields); err != nil {
+	if c.Body, err = Body(s, c.Transform, c.Body); err != nil {
 		return Request{}, err
 	}
 	if s.Batch.Calls > 0 {
 		return Request{Body: withMessageID(c.Body, c.ID), MessageID: c.ID, Number: c.Number}, nil
 	}
 	return NewRequest(s, c)
+}
+
+// ErrFiltered reports that a call is not sent because its transform has no result.
+var ErrFiltered = errors.New(transformReason + "the program has no result for this call")
+
+// transformReason is the prefix of the errors of a transform.
+const transformReason = "transform: "
+
+// Body returns the body of the requests for a stored call. The transform may be nil.
+func Body(s *webhook.Settings, transform webhook.Transform, call []byte) ([]byte, error) {
+	body, err := webhook.Payload(call, s.AliasFields)
+	if err != nil || transform == nil {
+		return body, err
+	}
+	switch body, err = transform(body); {
+	case err != nil:
+		return nil, fmt.Errorf(transformReason+"%w", err)
+	case body == nil:
+		return nil, ErrFiltered
+	}
+	return body, nil
 }
 
 // NewRequest is like NewCallRequest for a body that is not a call.

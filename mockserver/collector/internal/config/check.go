@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -40,6 +41,9 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 		for _, p := range settings.FieldErrors(errors.Join(c.Settings().HashProblems()...)) {
 			wrong(p.Field, p.Problem, p.Hint)
 		}
+	}
+	for _, p := range settings.FieldErrors(errors.Join(c.Settings().TransformProblems(jq.Compile)...)) {
+		wrong(p.Field, p.Problem, p.Hint)
 	}
 	for i, source := range c.Sources {
 		if p := settings.CheckKey(fmt.Sprintf("sources[%d].writeKey", i), source.WriteKey); p != nil {

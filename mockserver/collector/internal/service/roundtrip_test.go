@@ -34,7 +34,7 @@ const destinationSettings = `{
 	"order": "user", "giveUpAfter": "10m0s",
 	"webhooks": [{"url": "https://a.example/hook", "headers": {"X-Tenant": "acme"}}, {"url": "https://b.example/hook"}],
 	"sharedSecret": "a-secret-of-this-test", "previousSecret": "an-earlier-secret", "signature": "both",
-	"aliasFields": "camelCase", "traceContext": "all"
+	"aliasFields": "camelCase", "traceContext": "all", "transform": "{text: .event}"
 }`
 
 // Every setting of a destination survives the configuration file, the API and the page. To add a

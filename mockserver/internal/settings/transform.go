@@ -1,0 +1,52 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// errNoTransforms is the error of a transform without a function that compiles it.
+var errNoTransforms = errors.New("requires a collector that runs programs")
+
+// Transform returns the compiled program of a destination, or nil without a program. If the program
+// does not compile, the transform returns the error. compile may be nil.
+func Transform(compile func(string) (webhook.Transform, error), program string) webhook.Transform {
+	if program == "" {
+		return nil
+	}
+	if compile == nil {
+		return func([]byte) ([]byte, error) { return nil, errNoTransforms }
+	}
+	transform, err := compile(program)
+	if err != nil {
+		return func([]byte) ([]byte, error) { return nil, err }
+	}
+	return transform
+}
+
+// TransformProblem returns the problem of a destination's program, or nil. compile may be nil.
+func TransformProblem(compile func(string) (webhook.Transform, error), program string) *webhook.FieldError {
+	if program == "" {
+		return nil
+	}
+	if compile == nil {
+		return &webhook.FieldError{Field: "transform", Problem: errNoTransforms.Error(), Hint: "use the command collector, or set Transforms in mockserver.Config"}
+	}
+	if _, err := compile(program); err != nil {
+		return &webhook.FieldError{Field: "transform", Problem: "is not a valid program: " + err.Error(), Hint: "fix it, or try it with jq"}
+	}
+	return nil
+}
+
+// TransformProblems returns a [*webhook.FieldError] for each invalid program.
+func (s Settings) TransformProblems(compile func(string) (webhook.Transform, error)) (problems []error) {
+	for i, d := range s.Destinations {
+		if problem := TransformProblem(compile, d.Transform); problem != nil {
+			problem.Field = fmt.Sprintf("destinations[%d].%s", i, problem.Field)
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
