@@ -1,10 +1,7 @@
 package jq
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math/big"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,43 +10,11 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Limits of values.
-const (
-	maxValue    = 512 << 10 // approximate size of an operand, an argument, or the input of a function
-	maxCompared = 16 << 10  // of an array or object whose values are compared with all values of another
-	maxSmall    = 1000      // the same for separators, regular expressions and date formats
-	maxIndex    = 65_535    // of an array
-	maxDepth    = 1000      // of a value
-	maxDigits   = 2000      // of a number
-	nodeSize    = 16        // size of a value without its content
-)
-
-// denied contains the functions that read input, write output, show the interpreter, or can create a
-// large value or need a long time for a small value.
-var denied = []string{
-	"input", "inputs", "debug", "stderr", "input_filename", "input_line_number", "env", "halt", "halt_error",
-	"modulemeta", "get_search_list", "builtins", "fromstream", "transpose", "jn", "yn",
-}
-
-// argumentGuards contains the guards of first arguments that need a stricter check.
-var argumentGuards = map[string]string{
-	"setpath": "_path", "getpath": "_path", "nth": "_path",
-	"join": "_small", "strftime": "_format", "strflocaltime": "_format",
-	"test": "_small", "match": "_small", "capture": "_small", "scan": "_small", "split": "_small", "splits": "_small", "sub": "_small", "gsub": "_small",
-	"contains": "_compared", "inside": "_compared", "index": "_compared", "rindex": "_compared", "indices": "_compared",
-}
-
-// cheap contains functions that need no check of their input.
-var cheap = []string{"empty", "not", "type", "has", "select", "map", "first", "last", "range", "limit", "values"}
-
-// quadratic contains functions that compare each value of their input with each value of an array.
-var quadratic = []string{"contains", "inside", "index", "rindex", "indices"}
-
-// guardProgram adds the checks to a program. It returns an error if the program uses a function that
-// is not available.
+// guardProgram makes a program charge its budget for the work of each operator and function. It
+// returns an error for functions and patterns that are not available.
 func guardProgram(q *gojq.Query) error { return visit(reflect.ValueOf(q)) }
 
-// visit adds the checks to all parts of a program, inner parts first.
+// visit guards all parts of a program, inner parts first.
 func visit(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -61,15 +26,17 @@ func visit(v reflect.Value) error {
 		}
 		switch part := v.Interface().(type) {
 		case *gojq.Query:
-			return guardOperands(part)
+			guardQuery(part)
 		case *gojq.Term:
 			return guardTerm(part)
-		case *gojq.Index:
-			part.Start, part.End = guarded(part.Start, "_path"), guarded(part.End, "_path")
+		case *gojq.FuncDef:
+			if isSpecial(part.Name) {
+				return fmt.Errorf("the function %.50s cannot be redefined", part.Name)
+			}
 		case *gojq.String:
 			for i, q := range part.Queries {
 				if q.Term == nil || q.Term.Str == nil { // not a literal
-					part.Queries[i] = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: guarded(q, "_check")}}
+					part.Queries[i] = &gojq.Query{Term: parentheses(charged(q))}
 				}
 			}
 		}
@@ -89,203 +56,205 @@ func visit(v reflect.Value) error {
 	return nil
 }
 
-// guarded returns q | guard, or nil without a query.
-func guarded(q *gojq.Query, guard string) *gojq.Query {
-	if q == nil {
-		return nil
-	}
-	return &gojq.Query{Left: q, Op: gojq.OpPipe, Right: call(guard)}
-}
+// The names of the guards. Programs cannot contain such names.
+const (
+	chargeFunc  = "%charge"  // charges for its input
+	sortFunc    = "%sort"    // charges for sorting its input
+	indexFunc   = "%index"   // charges for an array with an index, or with the indices of a path
+	numberFunc  = "%number"  // charges for the digits of a string
+	patternFunc = "%pattern" // charges for a pattern, with flags
+	operand     = "$%operand"
+)
 
 func call(name string, args ...*gojq.Query) *gojq.Query {
 	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: name, Args: args}}}
 }
 
+func pipe(l, r *gojq.Query) *gojq.Query { return &gojq.Query{Left: l, Op: gojq.OpPipe, Right: r} }
+
+func charged(q *gojq.Query) *gojq.Query { return pipe(q, call(chargeFunc)) }
+
+func parentheses(q *gojq.Query) *gojq.Term {
+	return &gojq.Term{Type: gojq.TermTypeQuery, Query: q}
+}
+
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// factor is the variable for the right operand of *=.
-const factor = "$__factor"
-
-func guardOperands(q *gojq.Query) error {
-	if len(q.Imports) > 0 || q.Meta != nil {
-		return errors.New("modules are not available; remove import, include and module")
-	}
-	switch q.Op {
-	case gojq.OpMul:
-		product := call("_product", guarded(q.Left, "_check"), guarded(q.Right, "_check"))
-		q.Left, q.Right, q.Op, q.Term = nil, nil, 0, product.Term
-	case gojq.OpUpdateMul: // l *= r is r as $f | l |= . * $f
-		update := &gojq.Query{Left: q.Left, Op: gojq.OpModify, Right: call("_product", guarded(identity(), "_check"), call(factor))}
-		right := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: guarded(q.Right, "_check")}}
-		q.Left, q.Op, q.Right, q.Patterns = right, gojq.OpPipe, update, []*gojq.Pattern{{Name: factor}}
-	case gojq.OpSub:
-		q.Left, q.Right = guarded(q.Left, "_compared"), guarded(q.Right, "_compared")
-	case gojq.OpAdd, gojq.OpDiv, gojq.OpMod, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
-		q.Left, q.Right = guarded(q.Left, "_check"), guarded(q.Right, "_check")
-	case gojq.OpUpdateAdd, gojq.OpUpdateSub, gojq.OpUpdateDiv, gojq.OpUpdateMod:
-		q.Right = guarded(q.Right, "_check")
-	}
-	return nil
+// updates contains the operators of l += r and similar assignments.
+var updates = map[gojq.Operator]gojq.Operator{
+	gojq.OpUpdateAdd: gojq.OpAdd, gojq.OpUpdateSub: gojq.OpSub, gojq.OpUpdateMul: gojq.OpMul, gojq.OpUpdateDiv: gojq.OpDiv, gojq.OpUpdateMod: gojq.OpMod,
 }
 
-// guardTerm adds checks to the call of a function or a format.
+// guardQuery guards an operator.
+func guardQuery(q *gojq.Query) {
+	l, r := q.Left, q.Right
+	switch q.Op {
+	case gojq.OpAdd, gojq.OpSub, gojq.OpMul, gojq.OpDiv, gojq.OpMod, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
+		replace(q, operation(q.Op, l, r))
+	case gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt: // copies parts of its input
+		replace(q, pipe(call(chargeFunc), &gojq.Query{Left: l, Op: q.Op, Right: r}))
+	case gojq.OpUpdateAdd, gojq.OpUpdateSub, gojq.OpUpdateMul, gojq.OpUpdateDiv, gojq.OpUpdateMod: // r as $operand | l |= . + $operand
+		update := &gojq.Query{Left: l, Op: gojq.OpModify, Right: operation(updates[q.Op], identity(), call(operand))}
+		replace(q, pipe(r, pipe(call(chargeFunc), update)))
+		q.Patterns = []*gojq.Pattern{{Name: operand}}
+	}
+}
+
+// replace replaces the expression of a query. Its function definitions remain.
+func replace(q, with *gojq.Query) {
+	q.Term, q.Left, q.Op, q.Right = with.Term, with.Left, with.Op, with.Right
+}
+
+// operation returns a guarded l op r.
+func operation(op gojq.Operator, l, r *gojq.Query) *gojq.Query {
+	if pairs[op.String()] != nil {
+		return call("%"+op.String(), l, r)
+	}
+	return &gojq.Query{Left: charged(l), Op: op, Right: charged(r)}
+}
+
+// guardTerm guards the call of a function or format, and the values of suffixes that take longer for a
+// large value.
 func guardTerm(t *gojq.Term) error {
-	inner := &gojq.Term{Type: t.Type, Func: t.Func, Format: t.Format}
+	suffixes := t.SuffixList
+	t.SuffixList = nil
 	switch t.Type {
 	case gojq.TermTypeFunc:
-		name := t.Func.Name
-		if strings.HasPrefix(name, "$") {
-			return nil
+		if err := guardFunc(t); err != nil {
+			return err
 		}
-		if strings.HasPrefix(name, "_") || slices.Contains(denied, name) {
-			return fmt.Errorf("the function %.50s is not available", name)
+	case gojq.TermTypeFormat, gojq.TermTypeRecurse:
+		enclose(t, chargeFunc)
+	case gojq.TermTypeIndex:
+		if guardIndex(t.Index) {
+			enclose(t, chargeFunc)
 		}
-		if name == "add" && len(t.Func.Args) == 1 { // the built-in definition has no check
-			collected := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeArray, Array: &gojq.Array{Query: t.Func.Args[0]}}}
-			t.Type, t.Func, t.Query = gojq.TermTypeQuery, nil, &gojq.Query{Left: guarded(collected, "_check"), Op: gojq.OpPipe, Right: call("add")}
-			return nil
+	}
+	for _, s := range suffixes {
+		if s.Iter || guardIndex(s.Index) {
+			value := *t
+			*t = *parentheses(charged(&gojq.Query{Term: &value}))
 		}
-		for i, arg := range t.Func.Args {
-			guard := "_check"
-			if i == 0 && argumentGuards[name] != "" {
-				guard = argumentGuards[name]
-			}
-			t.Func.Args[i] = guarded(arg, guard)
-		}
-		if slices.Contains(cheap, name) {
-			return nil
-		}
-	case gojq.TermTypeFormat:
-		if t.Str != nil { // the interpolated values are checked
-			return nil
-		}
-	default:
+		t.SuffixList = append(t.SuffixList, s)
+	}
+	return nil
+}
+
+// enclose replaces a term by (guard | term).
+func enclose(t *gojq.Term, guard string) {
+	inner := *t
+	*t = *parentheses(pipe(call(guard), &gojq.Query{Term: &inner}))
+}
+
+// guardIndex guards an index or a slice. It returns false for the name of a field.
+func guardIndex(x *gojq.Index) bool {
+	if x == nil || x.Start == nil && x.End == nil {
+		return false
+	}
+	if x.Start != nil {
+		x.Start = pipe(x.Start, call(indexFunc))
+	}
+	return true
+}
+
+var (
+	// denied contains functions that can take long, or create a large value, for a small value.
+	denied = []string{"builtins", "fromstream", "jn", "modulemeta", "transpose", "yn"}
+	// free contains functions that take the same time for a large value.
+	free = []string{"empty", "not", "select", "type"}
+	// sorting contains functions that sort their input.
+	sorting = []string{"group_by", "sort", "sort_by", "unique", "unique_by"}
+	// indexing contains functions whose first argument can be an array index or a path.
+	indexing = []string{"getpath", "nth", "setpath"}
+	// dates contains functions whose argument is a date format.
+	dates = []string{"strflocaltime", "strftime", "strptime"}
+)
+
+// guardFunc guards the call of a function.
+func guardFunc(t *gojq.Term) error {
+	f := t.Func
+	if strings.HasPrefix(f.Name, "$") {
 		return nil
 	}
-	t.Type, t.Func, t.Format = gojq.TermTypeQuery, nil, ""
-	input := "_check"
-	if inner.Func != nil && slices.Contains(quadratic, inner.Func.Name) {
-		input = "_compared"
+	if strings.HasPrefix(f.Name, "_") || slices.Contains(denied, f.Name) {
+		return fmt.Errorf("the function %.50s is not available", f.Name)
 	}
-	t.Query = &gojq.Query{Left: call(input), Op: gojq.OpPipe, Right: &gojq.Query{Term: inner}}
-	return nil
-}
-
-// guards defines the functions that check values.
-func guards() []gojq.CompilerOption {
-	guard := func(name string, check func(v any) error) gojq.CompilerOption {
-		return gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
-			if err := check(v); err != nil {
-				return err
-			}
-			return v
-		})
+	if pairs[f.Name] != nil && len(f.Args) == 1 {
+		*t = *call("%"+f.Name, identity(), f.Args[0]).Term
+		return nil
 	}
-	return []gojq.CompilerOption{
-		guard("_check", func(v any) error { return check(v, maxValue) }),
-		guard("_small", func(v any) error { return check(v, maxSmall) }),
-		guard("_compared", func(v any) error {
-			if _, isText := v.(string); isText {
-				return check(v, maxValue)
-			}
-			return check(v, maxCompared)
-		}),
-		guard("_format", checkFormat),
-		guard("_path", checkPath),
-		gojq.WithFunction("_product", 2, 2, func(_ any, args []any) any { return product(args[0], args[1]) }),
+	if _, ok := patterns[f.Name]; ok && len(f.Args) > 0 && (f.Name != "split" || len(f.Args) == 2) {
+		return guardPattern(t)
 	}
-}
-
-// check returns an error if a value is larger than limit, nested too deeply, or contains a number with
-// too many digits.
-func check(v any, limit int) error { return checkWithin(v, &limit, maxDepth) }
-
-func checkWithin(v any, left *int, depth int) error {
-	size, digits := nodeSize, 0
-	switch v := v.(type) {
-	case string:
-		size += len(v)
-	case json.Number:
-		digits = len(v)
-	case *big.Int:
-		digits = v.BitLen() / 3
-	}
-	if *left -= size; *left < 0 {
-		return errors.New("a value is too large")
-	}
-	if digits > maxDigits {
-		return fmt.Errorf("a number has more than %d digits", maxDigits)
-	}
-	if depth == 0 {
-		return fmt.Errorf("a value is nested more than %d levels deep", maxDepth)
-	}
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			if err := checkWithin(e, left, depth-1); err != nil {
-				return err
-			}
+	if slices.Contains(dates, f.Name) && len(f.Args) == 1 {
+		if format, ok := literal(f.Args[0]); !ok || threeDigits.MatchString(format) {
+			return fmt.Errorf("the format of %s must be a string, without a padding of more than two digits", f.Name)
 		}
-	case map[string]any:
-		for key, e := range v {
-			*left -= len(key)
-			if err := checkWithin(e, left, depth-1); err != nil {
-				return err
-			}
+	}
+	for i, arg := range f.Args {
+		if f.Args[i] = charged(arg); i == 0 && slices.Contains(indexing, f.Name) {
+			f.Args[i] = pipe(arg, call(indexFunc))
 		}
+	}
+	switch {
+	case slices.Contains(sorting, f.Name):
+		enclose(t, sortFunc)
+	case f.Name == "tonumber":
+		enclose(t, numberFunc)
+	case !slices.Contains(free, f.Name):
+		enclose(t, chargeFunc)
 	}
 	return nil
 }
 
-// checkPath checks an array index, a key or a path.
-func checkPath(v any) error {
-	if path, ok := v.([]any); ok {
-		for _, p := range path {
-			if n, ok := gojq.ToFloat64(p); ok && n > maxIndex {
-				return fmt.Errorf("an array index is greater than %d", maxIndex)
-			}
-		}
-	}
-	if n, ok := gojq.ToFloat64(v); ok && n > maxIndex {
-		return fmt.Errorf("an array index is greater than %d", maxIndex)
-	}
-	return check(v, maxValue)
+// isSpecial reports whether the guard of a function depends on its name.
+func isSpecial(name string) bool {
+	_, isPattern := patterns[name]
+	return isPattern || pairs[name] != nil || slices.Contains(slices.Concat(denied, sorting, indexing, dates), name)
 }
 
-var paddedFormat = regexp.MustCompile(`%[^A-Za-z%]*[0-9]{3}`)
-
-// checkFormat checks a date format. A padding can be much longer than the format.
-func checkFormat(v any) error {
-	if s, ok := v.(string); ok && paddedFormat.MatchString(s) {
-		return errors.New("a date format has a padding of more than two digits")
-	}
-	return check(v, maxSmall)
+// patterns contains the functions whose first argument is a regular expression.
+var patterns = map[string]struct {
+	flags  int    // index of the argument with flags
+	always string // additional flags
+}{
+	"test": {1, ""}, "match": {1, ""}, "capture": {1, ""}, "scan": {1, "g"}, "split": {1, "g"}, "splits": {1, "g"}, "sub": {2, ""}, "gsub": {2, "g"},
 }
 
-var multiplication = func() *gojq.Code {
-	q, err := gojq.Parse("$l * $r")
-	if err != nil {
-		panic(err)
+// guardPattern guards a function with a regular expression. The pattern and the flags must be constant,
+// because the interpreter caches each pattern forever.
+func guardPattern(t *gojq.Term) error {
+	f, p := t.Func, patterns[t.Func.Name]
+	pattern, ok := literal(f.Args[0])
+	flags := ""
+	if ok && len(f.Args) > p.flags && f.Args[p.flags].String() != "null" {
+		flags, ok = literal(f.Args[p.flags])
 	}
-	code, err := gojq.Compile(q, gojq.WithVariables([]string{"$l", "$r"}))
-	if err != nil {
-		panic(err)
+	if !ok {
+		return fmt.Errorf("the pattern and the flags of %s must be strings, such as %[1]s(\"[a-z]\")", f.Name)
 	}
-	return code
-}()
-
-// product returns l * r, or an error. A string multiplied by a number is repeated.
-func product(l, r any) any {
-	for _, pair := range [][2]any{{l, r}, {r, l}} {
-		s, isString := pair[0].(string)
-		n, isNumber := gojq.ToFloat64(pair[1])
-		if isString && isNumber && float64(len(s))*n > maxValue {
-			return errors.New("a repeated string is too large")
-		}
-		if isString && isNumber && n > maxValue { // of an empty string
-			return ""
-		}
+	if _, err := newPattern(pattern, flags); err != nil {
+		return err
 	}
-	v, _ := multiplication.Run(nil, l, r).Next()
-	return v
+	if f.Name == "sub" || f.Name == "gsub" {
+		f.Args[1] = charged(f.Args[1])
+	}
+	inner := *t
+	guard := call(patternFunc, constant(pattern), constant(flags+p.always))
+	*t = *parentheses(pipe(pipe(call(chargeFunc), guard), &gojq.Query{Term: &inner}))
+	return nil
 }
+
+func constant(s string) *gojq.Query {
+	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeString, Str: &gojq.String{Str: s}}}
+}
+
+// literal returns the value of a query that is a string.
+func literal(q *gojq.Query) (string, bool) {
+	if q.Term == nil || q.Term.Type != gojq.TermTypeString || q.Term.Str.Queries != nil || len(q.Term.SuffixList) > 0 || len(q.FuncDefs) > 0 {
+		return "", false
+	}
+	return q.Term.Str.Str, true
+}
+
+var threeDigits = regexp.MustCompile(`[0-9]{3}`)

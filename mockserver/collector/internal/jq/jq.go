@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -15,27 +15,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Limits of programs.
 const (
 	maxProgram = 16 << 10  // bytes of a program
 	maxOutput  = 256 << 10 // bytes of a transformed body
-	maxTime    = 50 * time.Millisecond
-	maxReason  = 200 // bytes of an error of the interpreter
-
-	// abandonAfter limits a run whose current instruction does not end. The run continues in the
-	// background until the instruction ends.
-	abandonAfter = 90 * time.Millisecond
-	// maxAbandoned is the number of runs of a program in the background that stops new runs.
-	maxAbandoned = 2
-	// maxSteps limits the instructions of a run, and with it the memory of a run: an instruction
-	// that creates values rarely needs more than 100 bytes.
-	maxSteps = 1_000_000
-)
-
-var (
-	errTime  = fmt.Errorf("the program takes more than %v", maxTime)
-	errSteps = errors.New("the program takes more than 1,000,000 steps")
-	errBusy  = errors.New("earlier runs of the program have not ended after their time limit; change the program, and replay the call")
+	maxReason  = 200       // bytes of an error of the interpreter
 )
 
 // Compile compiles a program. The transform is safe for concurrent use.
@@ -50,53 +33,43 @@ func Compile(source string) (webhook.Transform, error) {
 	if err := guardProgram(query); err != nil {
 		return nil, err
 	}
-	code, err := gojq.Compile(query, guards()...)
+	first, err := newMachine(query)
 	if err != nil {
-		return nil, short(err)
+		return nil, err
 	}
-	p := &program{code: code}
-	return p.transform, nil
+	idle := &sync.Pool{New: func() any {
+		m, _ := newMachine(query) // first shows that it compiles
+		return m
+	}}
+	idle.Put(first)
+	return func(body []byte) ([]byte, error) {
+		m := idle.Get().(*machine)
+		defer idle.Put(m)
+		return m.run(body)
+	}, nil
 }
 
 func short(err error) error { return errors.New(text.CutBytes(maxReason, err.Error())) }
 
-// A program is a compiled program.
-type program struct {
-	code      *gojq.Code
-	abandoned atomic.Int32 // runs in the background
+// A machine runs a program. It cannot be used concurrently, because the guards of its program charge its
+// budget.
+type machine struct {
+	code    *gojq.Code
+	maxTime time.Duration
+	budget
 }
 
-// transform runs the program in a goroutine, because an instruction cannot be interrupted.
-func (p *program) transform(body []byte) ([]byte, error) {
-	if p.abandoned.Load() >= maxAbandoned {
-		return nil, errBusy
+func newMachine(query *gojq.Query) (*machine, error) {
+	m := &machine{maxTime: maxTime, budget: budget{Context: context.Background(), patterns: map[[2]string]*pattern{}}}
+	var err error
+	if m.code, err = gojq.Compile(query, m.guards()...); err != nil {
+		return nil, short(err)
 	}
-	type result struct {
-		body []byte
-		err  error
-	}
-	results := make(chan result, 1)
-	go func() {
-		body, err := run(p.code, body)
-		results <- result{body, err}
-	}()
-	timeout := time.NewTimer(abandonAfter)
-	defer timeout.Stop()
-	select {
-	case r := <-results:
-		return r.body, r.err
-	case <-timeout.C:
-		p.abandoned.Add(1)
-		go func() {
-			<-results
-			p.abandoned.Add(-1)
-		}()
-		return nil, errTime
-	}
+	return m, nil
 }
 
 // run returns the only result of the program in canonical form, or nil without a result.
-func run(code *gojq.Code, body []byte) (out []byte, err error) {
+func (m *machine) run(body []byte) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("the interpreter failed: %s", text.CutBytes(maxReason, fmt.Sprint(p)))
@@ -108,27 +81,37 @@ func run(code *gojq.Code, body []byte) (out []byte, err error) {
 	if err := decoder.Decode(&call); err != nil {
 		return nil, short(err)
 	}
-	results := code.RunWithContext(&budget{Context: context.Background(), end: time.Now().Add(maxTime)}, call)
+	m.steps, m.work, m.err, m.end = 0, 0, nil, time.Now().Add(m.maxTime)
+	results := m.code.RunWithContext(&m.budget, call)
 	value, ok := results.Next()
 	if !ok {
 		return nil, nil
 	}
 	if err, failed := value.(error); failed {
-		return nil, short(err)
+		return nil, m.reason(err)
 	}
-	if second, more := results.Next(); more {
-		if err, failed := second.(error); failed {
-			return nil, short(err)
-		}
+	second, more := results.Next()
+	if err, failed := second.(error); failed {
+		return nil, m.reason(err)
+	}
+	if more {
 		return nil, errors.New("the program has more than one result; use [ ] to collect the results, or first( )")
 	}
-	return encode(value)
+	return m.encode(value)
+}
+
+// reason returns the error of a run.
+func (m *machine) reason(err error) error {
+	if m.err != nil {
+		return m.err
+	}
+	return short(err)
 }
 
 // encode returns a result in canonical form.
-func encode(value any) ([]byte, error) {
-	if err := check(value, maxOutput); err != nil {
-		return nil, fmt.Errorf("the result is too large: %w", err)
+func (m *machine) encode(value any) ([]byte, error) {
+	if m.charge(value); m.err != nil {
+		return nil, m.err
 	}
 	body, err := gojq.Marshal(value)
 	if err != nil {
@@ -142,35 +125,3 @@ func encode(value any) ([]byte, error) {
 	}
 	return body, nil
 }
-
-// A budget is a context that ends a run. The interpreter calls Done before each instruction.
-type budget struct {
-	context.Context
-	end   time.Time
-	steps int
-	err   error
-}
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// Done counts an instruction, and returns a closed channel after the limit.
-func (b *budget) Done() <-chan struct{} {
-	b.steps++
-	switch {
-	case b.err != nil:
-	case b.steps > maxSteps:
-		b.err = errSteps
-	case b.steps%64 == 0 && time.Now().After(b.end):
-		b.err = errTime
-	default:
-		return nil
-	}
-	return closed
-}
-
-// Err returns the exceeded limit, or nil.
-func (b *budget) Err() error { return b.err }
