@@ -106,14 +106,9 @@ func (j *job) run() (o outcome, cause string) {
 	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request, err := sender.NewCallRequest(&j.destination.Settings, sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
-	if errors.Is(err, sender.ErrFiltered) {
-		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: err.Error()}, decided: true}
-		return outcomeUnknown, ""
-	}
+	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
 	if err != nil {
-		j.delivery = failed(err.Error())
-		return outcomeUnknown, ""
+		return j.unsendable(err), ""
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
@@ -124,12 +119,34 @@ func (j *job) run() (o outcome, cause string) {
 	return v.conclude(), j.cause
 }
 
+// unsendable sets the result of a call without a request.
+func (j *job) unsendable(err error) outcome {
+	switch {
+	case errors.Is(err, webhook.ErrRetryTransform):
+		v := verdict{job: j, sum: webhook.Temporary, reasons: []string{err.Error()}, sent: true}
+		return v.conclude()
+	case errors.Is(err, sender.ErrFiltered):
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: err.Error()}, decided: true}
+	default:
+		j.delivery = failed(err.Error())
+	}
+	return outcomeUnknown
+}
+
 // body returns the body of a call with the redaction of the destination.
 func (t *target) body(c *tracking.Call) []byte {
 	if t.redaction == nil {
 		return c.Body
 	}
 	return t.redaction.Apply(nil, c.Body)
+}
+
+// newRequest returns the request for a call: an element if it will be sent in a batch.
+func (t *target) newRequest(c sender.Content) (sender.Request, error) {
+	if t.batcher != nil {
+		return sender.NewElement(&t.Settings, c)
+	}
+	return sender.NewCallRequest(&t.Settings, c)
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the

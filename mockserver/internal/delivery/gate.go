@@ -117,14 +117,14 @@ func (g *gate) expired(l *gateEntry, now time.Time) bool {
 func (g *gate) isOpen(t *ticket) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return t.line.ctx.Err() == nil && !g.limiter.heldUntil.After(time.Now())
+	return t.line.ctx.Err() == nil && !g.limiter.isHeld(time.Now())
 }
 
 // isHeld reports whether a receiver has requested a pause that has not ended.
 func (g *gate) isHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limiter.heldUntil.After(time.Now())
+	return g.limiter.isHeld(time.Now())
 }
 
 // isShut reports whether the destination is unreachable and no probe is in flight or scheduled
@@ -332,7 +332,7 @@ func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.T
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	if g.limiter.heldUntil.After(time.Now()) {
+	if g.limiter.isHeld(time.Now()) {
 		heldUntil = g.limiter.heldUntil
 	}
 	return b.state(), max(b.failed, b.missed), b.probeAt, heldUntil

@@ -35,6 +35,9 @@ func (l *limiter) hold(until time.Time) {
 	}
 }
 
+// isHeld reports whether there is a pause that has not ended.
+func (l *limiter) isHeld(now time.Time) bool { return l.heldUntil.After(now) }
+
 // release ends the pause.
 func (l *limiter) release() { l.heldUntil = time.Time{} }
 
@@ -44,7 +47,7 @@ func (l *limiter) isActive() bool { return l.interval > 0 || !l.heldUntil.IsZero
 // next returns the earliest time at which a call may begin. The zero time means now.
 func (l *limiter) next(now time.Time) (at time.Time) {
 	switch {
-	case l.heldUntil.After(now):
+	case l.isHeld(now):
 		return l.heldUntil
 	case l.interval > 0 && l.due.After(now):
 		if l.interval < wakeStep {
@@ -57,7 +60,7 @@ func (l *limiter) next(now time.Time) (at time.Time) {
 
 // begin records the start of a call.
 func (l *limiter) begin(now time.Time) {
-	if !l.heldUntil.After(now) {
+	if !l.isHeld(now) {
 		l.release()
 	}
 	if l.interval == 0 {

@@ -113,7 +113,7 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, and its compiled redaction and transform.
+// A target contains the settings of a destination, its compiled redaction and transform, and its batches.
 type target struct {
 	*tracking.Destination
 	redaction *redact.Rules

@@ -169,7 +169,7 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 			errs = append(errs, p)
 		}
 	}
-	if p := settings.HashProblem(d.Redact); p != nil && len(c.config.RedactKey) == 0 {
+	if p := settings.HashProblem(d.Redact, c.config.RedactKey); p != nil {
 		errs = append(errs, p)
 	}
 	if p := settings.TransformProblem(c.config.Transforms, d.Transform); p != nil {
@@ -189,9 +189,9 @@ func (c *Collector) Redact(d *tracking.Destination, body []byte) []byte {
 	return d.Redact.Rules(c.config.RedactKey).Apply(nil, body)
 }
 
-// Body returns the body of the requests of a destination for a stored call.
-func (c *Collector) Body(d *tracking.Destination, call []byte) ([]byte, error) {
-	return sender.Body(&d.Settings, c.Transform(d), c.Redact(d, call))
+// Body returns the body of a request of a destination for a stored call; see [sender.Body].
+func (c *Collector) Body(d *tracking.Destination, call *tracking.Call) ([]byte, error) {
+	return sender.Body(&d.Settings, sender.Content{ID: call.ID, Body: c.Redact(d, call.Body), Transform: c.Transform(d)})
 }
 
 // Transform returns the compiled transform of a destination, or nil.

@@ -149,11 +149,14 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
-	if problems := all.HashProblems(); len(problems) > 0 && len(c.config.RedactKey) == 0 {
+	if problems := all.HashProblems(c.config.RedactKey); len(problems) > 0 {
 		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
 	}
-	if problems := all.TransformProblems(c.config.Transforms); len(problems) > 0 {
+	if problems := defined.TransformProblems(c.config.Transforms); len(problems) > 0 {
 		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
+	}
+	for _, problem := range all.TransformProblems(c.config.Transforms) { // another version has stored the program
+		c.config.Logger.Error("calls to a destination are retried until its transform is fixed", "error", problem)
 	}
 	if c.life.Err() != nil {
 		return state.ErrClosed

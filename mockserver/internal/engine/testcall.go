@@ -21,12 +21,6 @@ func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ st
 	if err != nil {
 		return nil, fmt.Errorf("could not create the test call: %w", err)
 	}
-	if d.Batch.Calls > 0 {
-		request, err = sender.NewBatchRequest(&d.Settings, []sender.Request{request}, time.Now())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("could not sign the test call: %w", err)
-	}
 	attempts := make([]tracking.Attempt, len(d.Webhooks))
 	var requests sync.WaitGroup
 	for i, endpoint := range d.Webhooks {

@@ -122,13 +122,12 @@ func (t *SourceTable) RulesOf(source string) *redact.Rules {
 	return nil
 }
 
-// StoredID returns the function that converts a user ID to the ID in the stored calls of a source,
-// or nil if both are the same.
+// StoredID returns the function that converts a user ID to the ID in the stored calls of a source.
 func (t *SourceTable) StoredID(source string) func(id string) string {
 	if rules := t.RulesOf(source); rules.Hashes("userId") {
 		return rules.Text
 	}
-	return nil
+	return func(id string) string { return id }
 }
 
 // redacts reports whether any source has a redaction.

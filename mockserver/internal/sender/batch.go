@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -41,7 +40,7 @@ func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Req
 	return &Batcher{settings: settings, limits: settings.Batch.WithDefaults(), send: send, open: map[string]*batch{}}
 }
 
-// Send adds a request of [NewCallRequest] to a batch, waits for the response, and returns the result
+// Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
 // for its call. The context of the batch's first request applies to the whole batch.
 func (b *Batcher) Send(ctx context.Context, r Request) webhook.Attempt {
 	group, index := b.add(r)
@@ -94,7 +93,7 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
 func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
-	r, err := NewBatchRequest(b.settings, requests, time.Now())
+	r, err := newBatchRequest(b.settings, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
 	}
@@ -110,9 +109,17 @@ func isRefusal(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
-// NewBatchRequest returns the request that sends other requests to the same endpoint as one batch.
+// NewElement returns a request for [Batcher.Send], which is an element of a batch: it is not signed,
+// and its body contains the messageId. The body of c is the stored call. The caller sets the Endpoint.
+// The error reports a call that cannot be sent, or is ErrFiltered.
+func NewElement(s *webhook.Settings, c Content) (Request, error) {
+	body, err := Body(s, c)
+	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
+}
+
+// newBatchRequest returns the request that sends elements to the same endpoint as one batch.
 // The error reports an invalid secret.
-func NewBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Request, error) {
+func newBatchRequest(s *webhook.Settings, requests []Request, now time.Time) (Request, error) {
 	size := len("[]")
 	for i := range requests {
 		size += len(requests[i].Body) + len(",")
@@ -172,9 +179,4 @@ func refuse(a *webhook.Attempt, f webhook.FailedCall) {
 	if f.Reason != "" {
 		a.Error += ": " + text.CutBytes(maxReason, f.Reason)
 	}
-}
-
-// withMessageID returns the body of a call with its messageId, for a batch.
-func withMessageID(body []byte, id string) []byte {
-	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), id), '}')
 }

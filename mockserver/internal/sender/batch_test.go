@@ -68,7 +68,7 @@ func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ..
 		var all sync.WaitGroup
 		for i, id := range ids {
 			call := fmt.Sprintf(`{"type":"identify","userId":"u","messageId":%q,"timestamp":"2026-01-01T00:00:00.000Z"}`, id)
-			request, err := sender.NewCallRequest(settings, sender.Content{ID: id, Body: []byte(call), Number: 1 + i})
+			request, err := sender.NewElement(settings, sender.Content{ID: id, Body: []byte(call), Number: 1 + i})
 			require.NoError(t, err)
 			request.Endpoint.URL = "http://hook"
 			all.Go(func() { attempts[i] = b.Send(t.Context(), request) })

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -152,17 +153,20 @@ type Content struct {
 	Transform webhook.Transform
 }
 
-// NewCallRequest returns a request that sends a call to a destination with these settings. The
-// body of c is the stored call. The caller sets the Endpoint. The error reports a call that
-// cannot be sent, or an invalid secret. If the settings have a batch, the request can only be sent
-// by a [Batcher] or as part of [NewBatchRequest]. The
-// error is ErrFiltered if the transform has no result.
+// NewCallRequest returns a request that sends a call to a destination with these settings, as a
+// batch of one call if they have a batch. The body of c is the stored call. The caller sets the
+// Endpoint. The error reports a call that cannot be sent, or an invalid
+// secret. It is ErrFiltered if the transform has no result.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
-	if c.Body, err = Body(s, c.Transform, c.Body); err != nil {
-		return Request{}, err
-	}
 	if s.Batch.Calls > 0 {
-		return Request{Body: withMessageID(c.Body, c.ID), MessageID: c.ID, Number: c.Number}, nil
+		element, err := NewElement(s, c)
+		if err != nil {
+			return Request{}, err
+		}
+		return newBatchRequest(s, []Request{element}, c.At)
+	}
+	if c.Body, err = Body(s, c); err != nil {
+		return Request{}, err
 	}
 	return NewRequest(s, c)
 }
@@ -173,11 +177,22 @@ var ErrFiltered = errors.New(transformReason + "the program has no result for th
 // transformReason is the prefix of the errors of a transform.
 const transformReason = "transform: "
 
-// Body returns the body of the requests for a stored call. The transform may be nil.
-func Body(s *webhook.Settings, transform webhook.Transform, call []byte) ([]byte, error) {
-	body, err := webhook.Payload(call, s.AliasFields)
-	if err != nil || transform == nil {
-		return body, err
+// Body returns the body of a request for a call, or the element of a batch, without a signature. The body
+// of c is the stored call.
+func Body(s *webhook.Settings, c Content) ([]byte, error) {
+	body, err := webhook.Payload(c.Body, s.AliasFields)
+	if err != nil {
+		return nil, err
+	}
+	transform := c.Transform
+	if bytes.HasPrefix(body, []byte(`{"type":"delete"`)) { // other bodies start with the version
+		transform = nil // a program for events could hide the request to delete a user
+	}
+	if transform != nil || s.Batch.Calls > 0 {
+		body = append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}')
+	}
+	if transform == nil {
+		return body, nil
 	}
 	switch body, err = transform(body); {
 	case err != nil:

@@ -21,11 +21,10 @@ func (s Settings) Validate() error {
 	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
 }
 
-// HashProblems returns a [*webhook.FieldError] for each redaction that hashes values. They apply if
-// there is no key for the hashes.
-func (s Settings) HashProblems() (problems []error) {
+// HashProblems returns a [*webhook.FieldError] for each redaction that hashes values without a key.
+func (s Settings) HashProblems(key []byte) (problems []error) {
 	add := func(at string, r tracking.Redaction) {
-		if problem := HashProblem(r); problem != nil {
+		if problem := HashProblem(r, key); problem != nil {
 			problem.Field = at + "." + problem.Field
 			problems = append(problems, problem)
 		}
@@ -39,9 +38,9 @@ func (s Settings) HashProblems() (problems []error) {
 	return problems
 }
 
-// HashProblem returns the problem of a redaction without a key for its hashes, or nil.
-func HashProblem(r tracking.Redaction) *webhook.FieldError {
-	if len(r.Hash) == 0 {
+// HashProblem returns the problem of a redaction that hashes values without a key, or nil.
+func HashProblem(r tracking.Redaction, key []byte) *webhook.FieldError {
+	if len(r.Hash) == 0 || len(key) > 0 {
 		return nil
 	}
 	return &webhook.FieldError{Field: "redact.hash", Problem: "requires a key", Hint: "set redactKey in the configuration file"}

@@ -11,19 +11,21 @@ import (
 var errNoTransforms = errors.New("requires a collector that runs programs")
 
 // Transform returns the compiled program of a destination, or nil without a program. If the program
-// does not compile, the transform returns the error. compile may be nil.
+// does not compile, the transform returns an error that retries calls, because the program can be
+// fixed. compile may be nil.
 func Transform(compile func(string) (webhook.Transform, error), program string) webhook.Transform {
 	if program == "" {
 		return nil
 	}
-	if compile == nil {
-		return func([]byte) ([]byte, error) { return nil, errNoTransforms }
+	err := errNoTransforms
+	if compile != nil {
+		var transform webhook.Transform
+		if transform, err = compile(program); err == nil {
+			return transform
+		}
 	}
-	transform, err := compile(program)
-	if err != nil {
-		return func([]byte) ([]byte, error) { return nil, err }
-	}
-	return transform
+	err = fmt.Errorf("%w; %w", err, webhook.ErrRetryTransform)
+	return func([]byte) ([]byte, error) { return nil, err }
 }
 
 // TransformProblem returns the problem of a destination's program, or nil. compile may be nil.

@@ -112,7 +112,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 		return err
 	}
 	for _, user := range users {
-		e.add(w.record.messageID(w.id, t.Source, user.number), w.storedID(t.Source, user.id), nil)
+		e.add(w.record.messageID(w.id, t.Source, user.number), w.config.StoredID(t.Source)(user.id), nil)
 	}
 	calls := e.batch(time.Now()).Calls
 	w.config.Logger.Warn("the outcomes of a deletion request were lost; sending its notifications again",

@@ -92,7 +92,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 		if err != nil {
 			return err
 		}
-		e.add(w.record.messageID(w.id, source, user.number), w.storedID(source, user.id), nil)
+		e.add(w.record.messageID(w.id, source, user.number), w.config.StoredID(source)(user.id), nil)
 		if next := user.number + 1; e.full(w.config.BatchCalls) && next < w.record.Users {
 			if err := w.flush(ctx, e, number*w.record.Users+next); err != nil {
 				return err
@@ -127,14 +127,6 @@ func (w *deletionWork) erase(ctx context.Context) error {
 		return err
 	}
 	return w.note(ctx, func(r *deletionRecord) { r.Erased = true })
-}
-
-// storedID returns the ID that a user has in the stored calls of a source.
-func (u *Service) storedID(source, id string) string {
-	if convert := u.config.StoredID(source); convert != nil {
-		return convert(id)
-	}
-	return id
 }
 
 // A deletionWork is the work on one request.

@@ -57,9 +57,6 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 // order changes.
 func (u *Service) stored(source string, list roster.Seq) roster.Seq {
 	id := u.config.StoredID(source)
-	if id == nil {
-		return list
-	}
 	return func(yield func(roster.Entry, error) bool) {
 		for e, err := range list {
 			e.User = id(e.User)

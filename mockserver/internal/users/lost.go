@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // repair replaces the lists of the sync with copies without the lost entries, counts the lost
@@ -16,7 +18,7 @@ import (
 //
 // For users lost from the current list, calls are created as if the destination did not know them.
 // Users lost from the next list may still be members, so their entries of the current list are
-// kept.
+// kept, except those of users for whom this sync has already created a call.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
 	before, given := w.record.Current, w.list()
 	current, lost, err := w.salvage(ctx, before, roster.Empty)
@@ -25,7 +27,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	}
 	fill := roster.Empty
 	if w.sync().Deletion == "" {
-		fill = w.salvageStored(ctx, w.record.ID, before, roster.Empty)
+		fill = w.withoutCalls(w.salvageStored(ctx, w.record.ID, before, roster.Empty))
 	}
 	next, lostNext, err := w.salvage(ctx, given, fill)
 	if err != nil {
@@ -61,6 +63,21 @@ func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq
 	}
 	whole, err = w.upload(ctx, w.record.ID, w.salvageStored(ctx, w.record.ID, list, fill))
 	return whole, list.Users - rest, err
+}
+
+// withoutCalls yields the entries of users for whom the sync has not created a call.
+func (w *syncWork) withoutCalls(list roster.Seq) roster.Seq {
+	return func(yield func(roster.Entry, error) bool) {
+		for e, err := range list {
+			call := event.Batch{Source: w.record.Source, Calls: []tracking.Call{{ID: w.messageID(e.User)}}}
+			if err == nil && len(w.config.Known.Without(call).Calls) == 0 {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // lostUsers returns the number of users lost since the last sync without lost users.

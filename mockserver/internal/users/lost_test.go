@@ -2,6 +2,7 @@ package users_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +24,24 @@ type segmentState struct {
 	state.Store
 	list, segment int // if list is -1, no segment is lost
 
-	mu      sync.Mutex // guards uploads
+	mu      sync.Mutex // guards the fields below
 	uploads []string
+	// breakAt is a part of a record of a computation. The first update to a record with it fails,
+	// and a segment of the second list is lost.
+	breakAt string
+}
+
+func (s *segmentState) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	s.mu.Lock()
+	breaks := s.breakAt != "" && strings.Contains(string(value), s.breakAt)
+	if breaks {
+		s.breakAt, s.list = "", 1
+	}
+	s.mu.Unlock()
+	if breaks {
+		return 0, errors.New("interrupted")
+	}
+	return s.Store.Update(ctx, key, value, revision)
 }
 
 func (s *segmentState) Put(ctx context.Context, key string, value []byte) error {
@@ -224,6 +241,26 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 		assert.Equal(t, int64(10), synced(t, c, big(members...)).Entered, "they were removed from the list")
 	})
 	return s
+}
+
+// TestLostSegmentAfterNotices loses a segment of a list after its notices were created.
+func TestLostSegmentAfterNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &segmentState{Store: state.NewMemory(), list: -1}
+		config, box := oneSource(hooks("crm")...)
+		config.State = store
+		c := start(t, config)
+		synced(t, c, big("ada", "bob", "cy", "dan"))
+		box.take()
+		store.breakAt = `"left":3,"sent":4`
+		s := synced(t, c, big("ada", "eve")) // bob, cy and dan leave, and eve enters
+		assert.Equal(t, int64(2), s.LostUsers)
+		settle(t, c)
+		assert.Equal(t, []string{"crm bob big_spenders=false", "crm cy big_spenders=false", "crm dan big_spenders=false", "crm eve big_spenders=true"}, box.received())
+
+		synced(t, c, big("ada", "cy", "dan"))
+		assert.Equal(t, []string{"crm cy big_spenders=true", "crm dan big_spenders=true"}, box.received())
+	})
 }
 
 // loseRecord deletes the records with a key prefix, but not their parts.

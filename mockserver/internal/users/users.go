@@ -38,7 +38,7 @@ type Config struct {
 	// Settings returns the current settings.
 	Settings func() settings.Settings
 	// StoredID returns the function that converts a user ID to the ID in the stored calls of a
-	// source, or nil if both are the same.
+	// source.
 	StoredID func(source string) func(id string) string
 	// AnyWriteKey accepts sources that are not in the settings.
 	AnyWriteKey bool

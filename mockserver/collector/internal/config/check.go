@@ -34,15 +34,8 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	c.checkAlerts(wrong, lookup)
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
-	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
-		wrong(p.Field, p.Problem, p.Hint)
-	}
-	if c.RedactKey == "" {
-		for _, p := range settings.FieldErrors(errors.Join(c.Settings().HashProblems()...)) {
-			wrong(p.Field, p.Problem, p.Hint)
-		}
-	}
-	for _, p := range settings.FieldErrors(errors.Join(c.Settings().TransformProblems(jq.Compile)...)) {
+	problems := slices.Concat(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().TransformProblems(jq.Compile))
+	for _, p := range settings.FieldErrors(errors.Join(append(problems, c.Settings().Validate())...)) {
 		wrong(p.Field, p.Problem, p.Hint)
 	}
 	for i, source := range c.Sources {

@@ -26,7 +26,7 @@ type app struct {
 	batches chan []string  // message IDs
 	counts  map[string]int // number of calls of each user
 	sent    []string       // message IDs
-	unsure  int            // number of calls that may be stored twice, because they were sent to several processes
+	unsure  int            // number of copies of calls that may be stored, because they were sent to several processes
 	client  *analytics.Client
 	spool   string          // directory of the client's spool, or empty
 	results map[string]bool // whether the client delivered the call, by message ID; guarded by world.mu
@@ -143,9 +143,7 @@ func (a *app) run() {
 		for !a.try(batch, &tried) {
 			a.sleep(500 * time.Millisecond)
 		}
-		if len(tried) > 1 {
-			a.unsure += len(batch)
-		}
+		a.unsure += (len(tried) - 1) * len(batch)
 	}
 }
 

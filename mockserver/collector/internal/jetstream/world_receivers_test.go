@@ -54,6 +54,7 @@ type receiver struct {
 	resumes   int       // number of calls of mayRun
 	rules     rules
 	changes   int // number of calls of changeRules
+	changing  int // number of changes that have not ended
 }
 
 // visits are the requests with one call.

@@ -30,7 +30,7 @@ func (s rules) apply(p *instance) bool {
 func (w *world) changeExtra() {
 	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0}
 	onFailure := []tracking.OnFailure{tracking.OnFailureHold, tracking.OnFailureOvertake}[w.random.IntN(2)]
-	known := w.receivers[extra].changeRules()
+	ended := w.receivers[extra].changeRules()
 	change := func(d *tracking.Destination) error {
 		d.Types.Deny, d.MaxPerSecond, d.Ordering = []string{to.denied}, float64(to.perSecond), tracking.Ordering{}
 		if to.ordered {
@@ -40,7 +40,8 @@ func (w *world) changeExtra() {
 	}
 	w.background("change of "+extra, func(p *instance) {
 		d := tracking.Destination{Name: extra, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + extra}}}}
-		ctx := p.t.Context()
+		ctx, now := p.t.Context(), rules{}
+		defer func() { ended(now) }()
 		switch n {
 		case 0:
 			_ = p.engine.RemoveDestination(ctx, extra) // it may not exist
@@ -49,25 +50,27 @@ func (w *world) changeExtra() {
 		default:
 			if p.engine.ChangeDestination(ctx, extra, change) == nil {
 				p.note("%s: now it has the settings %+v", extra, to)
-				known(to)
+				now, now.since = to, time.Now()
 			}
 		}
 	})
 }
 
-// changeRules records that the rules are unknown. It returns a function that records new rules, unless
-// changeRules is called in the meantime.
-func (r *receiver) changeRules() (known func(rules)) {
+// changeRules records that the rules are unknown. It returns a function that ends the change: it
+// records new rules, unless another change has begun in the meantime or has not ended.
+func (r *receiver) changeRules() (ended func(rules)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rules = rules{}
 	r.changes++
+	r.changing++
 	changes := r.changes
 	return func(to rules) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.changes == changes {
-			r.rules, r.rules.since = to, time.Now()
+		r.changing--
+		if r.changes == changes && r.changing == 0 {
+			r.rules = to
 		}
 	}
 }
