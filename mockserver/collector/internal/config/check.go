@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jq"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"

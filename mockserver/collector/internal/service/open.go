@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"

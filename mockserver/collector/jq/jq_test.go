@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jq"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 )
 
 const call = `{"version":1,"type":"track","userId":"u1","event":"Order Completed","properties":{"total":9.5,"id":12345678901234567,"items":[{"sku":"a"},{"sku":"b"}]},"timestamp":"2026-01-02T03:04:05.000Z"}`

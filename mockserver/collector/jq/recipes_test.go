@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jq"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 )
 
 func TestRecipesOfTheGuide(t *testing.T) {
-	guide, err := os.ReadFile("../../../../docs/webhooks.md")
+	guide, err := os.ReadFile("../../../docs/webhooks.md")
 	require.NoError(t, err)
 	var bodies []string
 	for _, m := range regexp.MustCompile(`(?m)^ +transform: '(.*)'$`).FindAllStringSubmatch(string(guide), -1) {
