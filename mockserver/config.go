@@ -50,8 +50,7 @@ type Config struct {
 	// if a source or a destination hashes values.
 	RedactKey []byte
 	// Transforms compiles the programs of tracking.Destination.Transform. It is required if a
-	// destination has one. The command collector compiles jq programs. A test can return a function
-	// that makes the same change.
+	// destination has one. Compile of package mockserver/collector/jq compiles jq programs.
 	Transforms func(program string) (webhook.Transform, error)
 	// Jitter returns a random number in [0, 1). Each retry delay is multiplied by such a
 	// number. The delay before jitter starts at 1 s, doubles with each attempt and is

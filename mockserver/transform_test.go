@@ -171,7 +171,7 @@ func TestPreviewOfTransforms(t *testing.T) {
 
 func TestInvalidTransformsInTheAPI(t *testing.T) {
 	for want, config := range map[string]mockserver.Config{
-		"transform: is not a valid program: unknown program: fix it; see docs/webhooks.md":                                         {Transforms: compileTest},
+		"transform: is not a valid program: unknown program: fix it; see docs/webhooks.md":                                      {Transforms: compileTest},
 		"transform: requires a collector that runs programs: use the command collector, or set Transforms in mockserver.Config": {},
 	} {
 		srv := mockserver.RunT(t, config)

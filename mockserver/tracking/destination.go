@@ -51,9 +51,9 @@ type Destination struct {
 	Paused bool `json:"paused,omitempty" yaml:"-"`
 	// Redact changes calls before they are sent.
 	Redact Redaction `json:"redact,omitzero"`
-	// Transform is a program that changes the webhook bodies, after Redact and before the signature.
-	// The collector accepts jq programs; see [github.com/seed-45eadc4a/analytics-go/mockserver.Config]
-	// for tests. Optional.
+	// Transform is a program that changes the webhook bodies, after Redact and before the signature,
+	// except for deletion notifications. The collector accepts jq programs; see
+	// [github.com/seed-45eadc4a/analytics-go/mockserver.Config] for tests. Optional.
 	Transform string `json:"transform,omitempty"`
 	// Ordering sets the delivery order.
 	Ordering

@@ -2,10 +2,10 @@
 // destinations, so they run without access to the environment, files and the network, and with limits
 // of work, time, memory and output.
 //
-// The interpreter is gojq, because many operators know jq, and because it checks a context before each
-// instruction. Both alternatives can only return one value: expr-lang has no syntax to build an object
-// from another one without naming each field, and CEL requires a schema or conversions for JSON, and has
-// no reduction, so that it cannot rename fields in nested values.
+// Among the languages with an interpreter in Go, jq was compared with Expr and CEL. These two end by
+// design and limit their cost, so they would need no guards. But neither can change or remove a nested
+// field without naming the values around it, which most transformations do; jq has |= and del. A filter
+// (select, empty) is part of jq, and many operators already know it.
 //
 // An instruction of the interpreter can take long or create a large value. Therefore [Compile] adds a
 // guard to each operator and function, which charges the budget of the run for the size of its input. A
