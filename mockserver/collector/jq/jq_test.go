@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 )
@@ -94,15 +93,5 @@ func TestInvalidPrograms(t *testing.T) {
 	} {
 		_, err := jq.Compile(program)
 		assert.EqualError(t, err, want, "%.50s", program)
-	}
-}
-
-func BenchmarkTransform(b *testing.B) {
-	transform, err := jq.Compile(`{user: .userId, event, total: .properties.total}`)
-	require.NoError(b, err)
-	for b.Loop() {
-		if _, err := transform([]byte(call)); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
