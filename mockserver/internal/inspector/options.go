@@ -55,9 +55,9 @@ var optionFields = []optionField{
 		time.ParseDuration, "must be a duration such as 1s, or empty"),
 	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
 		strconv.Atoi, "must be a whole number such as 500000, or empty"),
-	parse("transform", "jq program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
+	parse("transform", "Program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
 		func(text string) (string, error) { return strings.ReplaceAll(text, "\r\n", "\n"), nil }, "").multiline().
-		explained("Optional. Changes the body before it is signed, such as <code>{text: \"\\(.userId) did \\(.event)\"}</code>. <code>empty</code> filters the call."),
+		explained("Optional. A jq program that changes the body before it is signed, such as <code>{text: \"\\(.userId) did \\(.event)\"}</code>. <code>empty</code> filters the call."),
 }
 
 // choose returns a field that selects one of the values. The first is the default.
