@@ -151,6 +151,7 @@ func TestPreviewOfTransforms(t *testing.T) {
 	assert.Equal(t, 1.0, answer["sent"])
 	examples := answer["examples"].([]any)
 	require.Len(t, examples, 3)
+	assert.Equal(t, true, examples[1].(object)["failed"])
 	assert.Equal(t, object{"short": true}, examples[2].(object)["body"])
 	assert.Equal(t, "Paid", examples[2].(object)["input"].(object)["event"])
 

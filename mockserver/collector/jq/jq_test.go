@@ -1,7 +1,9 @@
 package jq_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -94,4 +96,20 @@ func TestInvalidPrograms(t *testing.T) {
 		_, err := jq.Compile(program)
 		assert.EqualError(t, err, want, "%.50s", program)
 	}
+}
+
+func TestConcurrentTransforms(t *testing.T) {
+	transform, err := jq.Compile(`.n * 2 | tostring | test("^[0-9]+$") | not | not`)
+	assert.NoError(t, err)
+	var running sync.WaitGroup
+	for i := range 8 {
+		running.Go(func() {
+			for range 100 {
+				body, err := transform(fmt.Appendf(nil, `{"n":%d}`, i))
+				assert.NoError(t, err)
+				assert.Equal(t, "true", string(body))
+			}
+		})
+	}
+	running.Wait()
 }

@@ -300,3 +300,17 @@ func needs(t *testing.T, program string) {
 		t.Skip(err)
 	}
 }
+
+func TestSignedCurlOfATransform(t *testing.T) {
+	settings := webhook.Settings{SharedSecret: "s3cret"}
+	transform := func([]byte) ([]byte, error) { return []byte(`{"text":"new"}`), nil }
+	command, err := copyas.SignedCurl(&settings, transform, webhook.Endpoint{URL: "http://example.com"}, example(t, "track"), time.Unix(1769860801, 0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"text":"new"}`, "X-Signature: " + webhook.Sign("s3cret", []byte(`{"text":"new"}`))} {
+		if !strings.Contains(command, want) {
+			t.Errorf("%s does not contain %s", command, want)
+		}
+	}
+}

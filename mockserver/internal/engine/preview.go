@@ -47,6 +47,7 @@ type Example struct {
 	Input     json.RawMessage `json:"input,omitempty"`  // the body without the redaction and the transform
 	Body      json.RawMessage `json:"body,omitempty"`   // absent if the call would not be sent
 	Reason    string          `json:"reason,omitempty"` // why the call would not be sent
+	Failed    bool            `json:"failed,omitempty"` // whether the call would fail, instead of being filtered
 }
 
 // Preview applies the settings of a destination to up to 200 of the newest retained calls. A disabled
@@ -71,7 +72,7 @@ func (c *Collector) Preview(d tracking.Destination) Preview {
 		}
 		if (transform != nil || rules != nil) && t.Routed && len(p.Examples) < previewExamples {
 			plain, _ := webhook.Payload(call.Body, d.AliasFields) // t has the error
-			p.Examples = append(p.Examples, Example{Call: call, MessageID: call.ID, Input: plain, Body: t.Body, Reason: t.Reason})
+			p.Examples = append(p.Examples, Example{Call: call, MessageID: call.ID, Input: plain, Body: t.Body, Reason: t.Reason, Failed: t.Failed})
 		}
 	}
 	slices.SortFunc(p.Reasons, func(a, b ReasonCount) int {

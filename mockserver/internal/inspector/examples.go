@@ -19,6 +19,7 @@ const (
 type bodyExample struct {
 	Type, Title, Href string
 	Body, Reason      string          // one of them is empty
+	Failed            bool            // whether the call would fail, instead of being filtered
 	Differences       []jsondiff.Line // from the body without redaction and transform, at most maxDifferences
 	Total             int             // number of differences
 }
@@ -28,7 +29,7 @@ func (f destinationForm) Examples() []bodyExample {
 	var all []bodyExample
 	for _, e := range f.Preview.Examples {
 		shown := bodyExample{
-			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason,
+			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason, Failed: e.Failed,
 			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
 		}
 		if e.Body != nil {
