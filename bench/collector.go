@@ -31,7 +31,7 @@ const secret = "s3cret"
 
 // hook returns the configuration of a destination.
 func hook(name, url string) string {
-	return fmt.Sprintf("- {name: %s, sharedSecret: %s, webhooks: [{url: '%s'}]}\n", name, secret, url)
+	return fmt.Sprintf("- name: %s\n  sharedSecret: %s\n  webhooks: [{url: '%s'}]\n", name, secret, url)
 }
 
 // collector starts a collector. config is the end of its configuration. If again is set, the
@@ -182,14 +182,20 @@ func (b *bench) ingest() error {
 	return nil
 }
 
+// concurrency is the number of requests in flight of deliver.
+const concurrency = 64
+
 func (b *bench) deliver() error {
-	const concurrency = 64
+	const batches, distant = "batch: {calls: 100}", 10 * time.Millisecond
 	d := b.runTime(5 * time.Second)
 	all, err := inTurns(b.roundCount(3),
 		contestant{"loop of http.Client", func() (sample, error) {
 			return measure(job{Client: "post", Producers: concurrency, Duration: d}, nil)
 		}},
-		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, concurrency) }})
+		contestant{"collector", func() (sample, error) { return b.deliverBacklog(d, "", 0) }},
+		contestant{"… batches of 100", func() (sample, error) { return b.deliverBacklog(d, batches, 0) }},
+		contestant{"… responses after 10 ms", func() (sample, error) { return b.deliverBacklog(d, "", distant) }},
+		contestant{"… responses after 10 ms, batches of 100", func() (sample, error) { return b.deliverBacklog(d, batches, distant) }})
 	if err != nil {
 		return err
 	}
@@ -200,14 +206,16 @@ func (b *bench) deliver() error {
 	return nil
 }
 
-// deliverBacklog fills the queue of a paused destination, and then resumes the destination.
-func (b *bench) deliverBacklog(d time.Duration, concurrency int) (s sample, err error) {
+// deliverBacklog fills the queue of a paused destination, and then resumes the destination. settings are
+// further settings of the destination, in YAML. The receiver responds after a delay.
+func (b *bench) deliverBacklog(d time.Duration, settings string, delay time.Duration) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {
 		return s, err
 	}
+	r.delay.Store(int64(delay))
 	defer r.refuse()
-	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s", concurrency, hook("hook", r.url())), false)
+	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations:\n%s  %s\n", concurrency, hook("hook", r.url()), settings), false)
 	if err != nil {
 		return s, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A tally contains the amounts of data that a receiver has read.
@@ -28,6 +29,7 @@ type receiver struct {
 	addr string
 
 	calls, requests, bytes, conns atomic.Int64
+	delay                         atomic.Int64 // time before each response in nanoseconds
 
 	mu       sync.Mutex // guards the fields below
 	listener net.Listener
@@ -120,6 +122,7 @@ func (c *receiver) respond(conn net.Conn) {
 			_, _ = in.Peek(1) // wait until the client or refuse closes the connection
 			return
 		}
+		time.Sleep(time.Duration(c.delay.Load()))
 		c.calls.Add(calls)
 		c.requests.Add(1)
 		if _, err := io.WriteString(conn, response); err != nil {

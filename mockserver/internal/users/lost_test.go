@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -26,22 +27,24 @@ type segmentState struct {
 
 	mu      sync.Mutex // guards the fields below
 	uploads []string
-	// breakAt is a part of a record of a computation. The first update to a record with it fails,
-	// and a segment of the second list is lost.
-	breakAt string
+	reject  string // updates to values that contain it fail; optional
 }
 
 func (s *segmentState) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	s.mu.Lock()
-	breaks := s.breakAt != "" && strings.Contains(string(value), s.breakAt)
-	if breaks {
-		s.breakAt, s.list = "", 1
-	}
+	rejects := s.reject != "" && strings.Contains(string(value), s.reject)
 	s.mu.Unlock()
-	if breaks {
-		return 0, errors.New("interrupted")
+	if rejects {
+		return 0, errors.New("rejected")
 	}
 	return s.Store.Update(ctx, key, value, revision)
+}
+
+// loses makes the state lose the first segment of a list and accept all updates.
+func (s *segmentState) loses(list int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list, s.reject = list, ""
 }
 
 func (s *segmentState) Put(ctx context.Context, key string, value []byte) error {
@@ -163,17 +166,17 @@ func TestLostSegmentLosesOnlyItsUsers(t *testing.T) {
 		})
 		t.Run(fmt.Sprint("newer list, segment ", segment), func(t *testing.T) {
 			lost := segmentsOf(t, second)[segment]
-			// gap contains the users who sort into the lost segment. They may still be on the
-			// second list.
+			// gap contains the users of the first list who sort into the lost segment. They may still
+			// be on the second list, so they enter again.
 			var gap []string
-			for _, id := range left {
+			for _, id := range minus(first, minus(second, lost)) {
 				before := slices.ContainsFunc(minus(second, lost), func(rest string) bool { return rest < id && lost[0] < rest })
 				after := slices.ContainsFunc(minus(second, lost), func(rest string) bool { return rest > id && rest < lost[0] })
 				if !before && !after {
 					gap = append(gap, id)
 				}
 			}
-			s := lostSegment(t, 1, segment, first, second, notices(minus(entered, lost), minus(left, gap)))
+			s := lostSegment(t, 1, segment, first, second, notices(append(minus(entered, lost), gap...), minus(left, gap)))
 			assert.Equal(t, int64(len(lost)), s.LostUsers)
 		})
 	}
@@ -243,24 +246,61 @@ func lostSegment(t *testing.T, list, segment int, first, second, want []string) 
 	return s
 }
 
-// TestLostSegmentAfterNotices loses a segment of a list after its notices were created.
+// TestLostSegmentAfterNotices loses a segment of a list that already had effects: some of its notices
+// were created, or it has superseded a notice of the previous list.
 func TestLostSegmentAfterNotices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &segmentState{Store: state.NewMemory(), list: -1}
-		config, box := oneSource(hooks("crm")...)
-		config.State = store
-		c := start(t, config)
-		synced(t, c, big("ada", "bob", "cy", "dan"))
-		box.take()
-		store.breakAt = `"left":3,"sent":4`
-		s := synced(t, c, big("ada", "eve")) // bob, cy and dan leave, and eve enters
-		assert.Equal(t, int64(2), s.LostUsers)
-		settle(t, c)
-		assert.Equal(t, []string{"crm bob big_spenders=false", "crm cy big_spenders=false", "crm dan big_spenders=false", "crm eve big_spenders=true"}, box.received())
+	for name, test := range map[string]struct {
+		reject            string   // ends the processing of the lost list
+		before, lost, now []string // lists
+		after             []string // notices
+	}{
+		"notices created":                   {`"left":3,"sent":4`, []string{"ada", "bob", "cy", "dan"}, []string{"ada", "eve"}, []string{"ada", "cy", "dan"}, []string{"cy true", "dan true"}},
+		"a notice filtered":                 {`"entered":1,"left":2`, []string{"ada", "bob"}, []string{"cy"}, []string{"ada", "bob"}, nil},
+		"a notice of another user filtered": {`"entered":1,"left":2`, []string{"ada", "bob"}, []string{"cy"}, []string{"bob"}, []string{"ada false"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &segmentState{Store: state.NewMemory(), list: -1}
+				config, box := oneSource(hooks("crm")...)
+				config.State = store
+				c := start(t, config)
+				members := map[string]string{} // the destination's data
+				receive := func() (new []string) {
+					for _, n := range box.take() {
+						value := fmt.Sprint(n.Traits["big_spenders"])
+						members[n.UserID] = value
+						new = append(new, n.UserID+" "+value)
+					}
+					return new
+				}
+				box.answers(func(string) int { return http.StatusServiceUnavailable })
+				s, err := c.Users().StartSync(t.Context(), big(test.before...))
+				require.NoError(t, err)
+				_, err = c.Users().WaitSync(t.Context(), s.ID)
+				require.NoError(t, err)
+				store.mu.Lock()
+				store.reject = test.reject
+				store.mu.Unlock()
+				lost, err := c.Users().StartSync(t.Context(), big(test.lost...))
+				require.NoError(t, err)
+				box.answers(func(string) int { return 0 })
+				time.Sleep(time.Minute)
+				receive()
+				store.loses(1)
+				lost, err = c.Users().WaitSync(t.Context(), lost.ID)
+				require.NoError(t, err)
+				assert.Equal(t, int64(len(test.lost)), lost.LostUsers)
+				settle(t, c)
+				receive()
 
-		synced(t, c, big("ada", "cy", "dan"))
-		assert.Equal(t, []string{"crm cy big_spenders=true", "crm dan big_spenders=true"}, box.received())
-	})
+				synced(t, c, big(test.now...))
+				assert.Equal(t, test.after, receive())
+				for _, id := range test.now {
+					assert.Equal(t, "true", members[id], id)
+				}
+			})
+		})
+	}
 }
 
 // loseRecord deletes the records with a key prefix, but not their parts.

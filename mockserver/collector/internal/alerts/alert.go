@@ -43,6 +43,8 @@ type alert struct {
 	Calls       int64     `json:"calls,omitempty"` // calls that failed since the last alert
 	Total       int64     `json:"total,omitempty"` // calls that failed since the condition began
 	Reason      string    `json:"reason,omitempty"`
+	Event       string    `json:"event,omitempty"`      // of the call that failed last: its event, page, screen or type
+	MessageID   string    `json:"messageId,omitempty"`  // of the same call
 	Bytes       int64     `json:"bytes,omitempty"`      // size of the queue
 	LimitBytes  int64     `json:"limitBytes,omitempty"` // limit of the queue
 	Text        string    `json:"text"`                 // a description in English
@@ -103,7 +105,7 @@ func (a *alert) describeDestination(raised bool) string {
 	case raised:
 		s := fmt.Sprintf("The destination %s has accepted few or no calls since %s.", a.Destination, clock(a.Since))
 		if a.Reason != "" {
-			s += " Latest failure: " + a.Reason + "."
+			s += " Latest failure: " + a.Reason + a.ofCall() + "."
 		}
 		return s
 	case a.Reason != "":
@@ -120,7 +122,18 @@ func (a *alert) describeGivenUp(raised bool) string {
 	if a.Calls != a.Total {
 		s += fmt.Sprintf(" (%s in total)", text.GroupDigits(a.Total))
 	}
-	return s + fmt.Sprintf(" since %s. They can be replayed. Latest reason: %s.", clock(a.Since), a.Reason)
+	return s + fmt.Sprintf(" since %s. They can be replayed. Latest reason: %s.", clock(a.Since), a.Reason+a.ofCall())
+}
+
+// ofCall names the call that failed last, if it is known.
+func (a *alert) ofCall() string {
+	switch {
+	case a.MessageID == "":
+		return ""
+	case a.Event == "":
+		return " (messageId " + a.MessageID + ")"
+	}
+	return " (" + a.Event + ", messageId " + a.MessageID + ")"
 }
 
 // period describes the duration of the condition.
@@ -137,8 +150,8 @@ func percent(n, of int64) int64 {
 	return int64(float64(n) / float64(of) * 100)
 }
 
-// maxReason is the maximum length of a reason, in characters.
-const maxReason = 300
+// maxReason and maxEvent are the maximum lengths of a reason and of the name of an event, in characters.
+const maxReason, maxEvent = 300, 100
 
 var urlBeyondHost = regexp.MustCompile(`(https?://[^/?#\s]+)[/?#].*?(: |; |$)`)
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
@@ -112,9 +113,13 @@ func (a *Alerter) Observe(e event.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.machine.failed(ended.Destination, ended.Reason)
+	call := example{messageID: ended.CallID}
+	if ended.Call != nil { // nil for replayed calls
+		call.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
+	}
+	a.machine.failed(ended.Destination, ended.Reason, call)
 	if ended.State == tracking.StateFailed {
-		a.machine.recordFailure(ended.Destination, ended.Reason, time.Now())
+		a.machine.recordFailure(ended.Destination, ended.Reason, call, time.Now())
 	}
 }
 

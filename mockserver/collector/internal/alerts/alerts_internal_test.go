@@ -111,7 +111,8 @@ func status(down bool) []engine.DestinationStatus {
 }
 
 func ended(state tracking.State, reason string) tracking.Ended {
-	return tracking.Ended{Destination: "crm", Attempt: 1, Outcome: tracking.Outcome{State: state, Reason: reason}}
+	call := &tracking.Call{ID: "0192f0f4", Type: "track", Event: "Order Completed"}
+	return tracking.Ended{Destination: "crm", CallID: call.ID, Call: call, Attempt: 1, Outcome: tracking.Outcome{State: state, Reason: reason}}
 }
 
 // run advances the time and waits for all goroutines to block.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
@@ -26,9 +28,16 @@ type subject struct {
 type finding struct {
 	bad    bool
 	reason string    // may be empty
+	call   example   // zero if the reason does not concern a call
 	since  time.Time // when it became bad; zero if unknown
 	bytes  int64     // size of the queue
 	limit  int64     // limit of the queue
+}
+
+// An example is a call that failed.
+type example struct {
+	event     string // name of the event, page or screen, or the type of the call
+	messageID string
 }
 
 // A conditionState is the state of a condition.
@@ -84,11 +93,11 @@ type machine struct {
 	after      time.Duration // downtime of a destination before an alert
 	collector  string        // name of the collector in alerts
 	conditions map[subject]*condition
-	reasons    map[string]string // latest failure of each destination
+	failures   map[string]finding // reason and call of the latest failure of each destination
 }
 
 func newMachine(collector string) *machine {
-	return &machine{collector: collector, conditions: map[subject]*condition{}, reasons: map[string]string{}}
+	return &machine{collector: collector, conditions: map[subject]*condition{}, failures: map[string]finding{}}
 }
 
 // wait returns how long a condition must last before an alert.
@@ -134,10 +143,12 @@ func (m *machine) see(s subject, f finding, now time.Time) {
 }
 
 // failed records the latest failure of a destination.
-func (m *machine) failed(destination, reason string) { m.reasons[destination] = reason }
+func (m *machine) failed(destination, reason string, call example) {
+	m.failures[destination] = finding{reason: reason, call: call}
+}
 
 // recordFailure records a call that failed permanently.
-func (m *machine) recordFailure(destination, reason string, now time.Time) {
+func (m *machine) recordFailure(destination, reason string, call example, now time.Time) {
 	s := subject{kindGivenUp, destination}
 	c := m.conditions[s]
 	if c == nil {
@@ -152,7 +163,7 @@ func (m *machine) recordFailure(destination, reason string, now time.Time) {
 	}
 	c.calls++
 	c.total++
-	c.lastCall, c.finding = now, finding{bad: true, reason: reason}
+	c.lastCall, c.finding = now, finding{bad: true, reason: reason, call: call}
 	c.change()
 }
 
@@ -175,9 +186,9 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 			delete(m.conditions, s)
 		}
 	}
-	for name := range m.reasons {
+	for name := range m.failures {
 		if !destinations[name] {
-			delete(m.reasons, name)
+			delete(m.failures, name)
 		}
 	}
 	return dropped
@@ -236,20 +247,22 @@ func (m *machine) received(d *draft, now time.Time) {
 // write creates the alert about a subject.
 func (m *machine) write(s subject, c *condition, now time.Time) *draft {
 	d := &draft{subject: s, id: "alert-" + rand.Text(), times: c.times}
+	f := c.finding
+	if c.state == raised && s.kind == kindDestination && f.reason == "" {
+		f = m.failures[s.destination]
+	}
 	d.alert = alert{
 		Type: "alert", Kind: s.kind, State: stateRaised, Collector: m.collector, Destination: s.destination,
 		At: second(now), Since: second(c.since), Calls: c.calls, Total: c.total,
-		Reason: c.finding.reason, Bytes: c.finding.bytes, LimitBytes: c.finding.limit,
+		Reason: reasonOf(f.reason), Event: text.Cut(maxEvent, f.call.event), MessageID: f.call.messageID, Bytes: f.bytes, LimitBytes: f.limit,
 	}
 	if c.times > 1 {
 		d.Times = c.times
 	}
 	if c.state != raised {
 		d.State, d.Until = stateRecovered, second(c.until)
-	} else if s.kind == kindDestination && d.Reason == "" {
-		d.Reason = m.reasons[s.destination]
+		d.Event, d.MessageID = "", ""
 	}
-	d.Reason = reasonOf(d.Reason)
 	d.Text = d.describe()
 	return d
 }

@@ -1,7 +1,9 @@
 package jetstream_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A mode is the behavior of a receiver.
@@ -137,7 +141,12 @@ func userOf(id string) (user string, number int) {
 // RoundTrip implements http.RoundTripper: it sends a request of a collector to a receiver.
 func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := p.receivers[req.URL.Host]
-	id := req.Header.Get("X-Message-Id")
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		p.problem("a request without a body: %v", err)
+	}
+	calls := sentCalls(req.Header.Get("X-Message-Id"), body)
+	id := calls[0].id
 	p.mu.Lock()
 	if p.dead {
 		p.mu.Unlock()
@@ -150,12 +159,10 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.mu.Unlock()
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		p.problem("a request without a body: %v", err)
+	for _, c := range calls {
+		r.begin(p, c.id, c.body)
+		r.audience.begin(r, c.id, c.body)
 	}
-	r.begin(p, id, body)
-	r.audience.begin(r, id, body)
 	p.mu.Unlock()
 
 	var canceled error
@@ -173,10 +180,7 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.dead || canceled != nil && errors.Is(context.Cause(req.Context()), context.Canceled) && r.chanceLocked(id, 2) == 0 {
 		status = 0 // the receiver noticed that the request was canceled
 	}
-	r.finish(p, id, status)
-	if status == http.StatusOK {
-		r.audience.accept(r, id, body)
-	}
+	response := r.finishAll(p, calls, status)
 	switch {
 	case canceled != nil:
 		return nil, canceled
@@ -191,7 +195,55 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 			r.held = held{from: time.Now(), until: until, by: p}
 		}
 	}
-	return &http.Response{StatusCode: status, Header: header, Body: http.NoBody}, nil
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(response))}, nil
+}
+
+// A sentCall is a call in a request.
+type sentCall struct {
+	id   string
+	body []byte
+}
+
+// sentCalls returns the calls in a request, which is a batch if it has no ID.
+func sentCalls(id string, body []byte) (calls []sentCall) {
+	if id != "" {
+		return []sentCall{{id, body}}
+	}
+	var batch []json.RawMessage
+	_ = json.Unmarshal(body, &batch) // another body contains no calls
+	for _, body := range batch {
+		var c struct{ MessageID string }
+		_ = json.Unmarshal(body, &c)
+		calls = append(calls, sentCall{c.MessageID, body})
+	}
+	return calls
+}
+
+// finishAll records a response to a request, and returns its body. The receiver does not accept some
+// calls of a batch. The lock is held.
+func (r *receiver) finishAll(p *instance, calls []sentCall, status int) []byte {
+	var response webhook.BatchResponse
+	for _, c := range calls {
+		of := status
+		switch {
+		case len(calls) > 1 && status == http.StatusBadRequest:
+			of = 0 // it does not concern all calls
+		case len(calls) > 1 && status == http.StatusOK && r.chanceLocked(r.host+c.id, 8) == 0:
+			f := webhook.FailedCall{MessageID: c.id, Retry: r.chanceLocked(r.host+c.id, 2) == 0}
+			response.Failed = append(response.Failed, f)
+			if of = http.StatusBadRequest; f.Retry {
+				of = http.StatusServiceUnavailable
+			}
+		}
+		if r.finish(p, c.id, of); of == http.StatusOK {
+			r.audience.accept(r, c.id, c.body)
+		}
+	}
+	body, err := json.Marshal(response)
+	if err != nil {
+		r.problem("%v", err)
+	}
+	return body
 }
 
 // begin checks a request when it begins. The lock is held.

@@ -18,6 +18,7 @@ type rules struct {
 	denied    string // type of the calls that must not arrive
 	perSecond int    // maximum rate of each process; 0 is unlimited
 	ordered   bool
+	batch     int       // maximum number of calls in a request, or 0
 	since     time.Time // zero if the settings are unknown
 }
 
@@ -28,11 +29,12 @@ func (s rules) apply(p *instance) bool {
 
 // changeExtra adds, changes or removes the destination.
 func (w *world) changeExtra() {
-	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0}
+	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0, batch: w.random.IntN(2) * w.random.IntN(8)}
 	onFailure := []tracking.OnFailure{tracking.OnFailureHold, tracking.OnFailureOvertake}[w.random.IntN(2)]
 	ended := w.receivers[extra].changeRules()
 	change := func(d *tracking.Destination) error {
 		d.Types.Deny, d.MaxPerSecond, d.Ordering = []string{to.denied}, float64(to.perSecond), tracking.Ordering{}
+		d.Batch = webhook.Batch{Calls: to.batch}
 		if to.ordered {
 			d.Ordering = tracking.Ordering{Order: tracking.OrderUser, OnFailure: onFailure}
 		}
@@ -49,6 +51,7 @@ func (w *world) changeExtra() {
 			_ = p.engine.AddDestination(ctx, d) // it may exist
 		default:
 			if p.engine.ChangeDestination(ctx, extra, change) == nil {
+				to.ordered = to.ordered && onFailure == tracking.OnFailureHold // a retry may overlap with a call that has overtaken it
 				p.note("%s: now it has the settings %+v", extra, to)
 				now, now.since = to, time.Now()
 			}
@@ -85,7 +88,7 @@ func (r *receiver) checkRules(p *instance, id string, body []byte) {
 	if strings.Contains(string(body), `"type":"`+s.denied+`"`) {
 		r.problem("%s sends %s to %s, which excludes the type %s since %v", p.name, id, r.host, s.denied, s.since.Sub(start))
 	}
-	if s.perSecond == 0 {
+	if s.perSecond == 0 || s.batch > 0 { // the calls of a batch arrive at the same time
 		return
 	}
 	const tolerance = 20 * time.Millisecond // the limiter makes up for short delays
