@@ -27,7 +27,11 @@ const (
 	maxDepth   = 1000 // of a value
 	maxDigits  = 2000 // of a number
 	maxPattern = 1000 // instructions of a regular expression
-	sortFactor = 16   // units for sorting a unit
+	// heavyFactor is the number of units for a unit of the input of a heavy function.
+	heavyFactor = 16
+	// patternFactor is the number of bytes, multiplied by instructions, that a regular expression matches
+	// in the time of a unit.
+	patternFactor = 10
 )
 
 var (
@@ -131,7 +135,7 @@ func (b *budget) guards() []gojq.CompilerOption {
 	}
 	options := []gojq.CompilerOption{
 		guard(chargeFunc, func(v any) { b.charge(v) }),
-		guard(sortFunc, func(v any) { b.spend(b.charge(v) * sortFactor) }),
+		guard(heavyFunc, func(v any) { b.spend(b.charge(v) * heavyFactor) }),
 		guard(indexFunc, b.index),
 		guard(numberFunc, func(v any) {
 			if s, ok := v.(string); ok {
@@ -247,6 +251,7 @@ func (b *budget) match(v any, source [2]string) {
 		}
 		b.patterns[source] = p
 	}
+	b.spend(len(s) * p.size / patternFactor)
 	perMatch := (len(s)/(3*unit) + 1) * (p.size/unit + 1)
 	if b.spend(perMatch); b.err == nil && strings.Contains(source[1], "g") {
 		b.spend(perMatch * len(p.FindAllStringIndex(s, maxWork/perMatch+1)))

@@ -59,7 +59,7 @@ func visit(v reflect.Value) error {
 // The names of the guards. Programs cannot contain such names.
 const (
 	chargeFunc  = "%charge"  // charges for its input
-	sortFunc    = "%sort"    // charges for sorting its input
+	heavyFunc   = "%heavy"   // charges for a heavy function of its input
 	indexFunc   = "%index"   // charges for an array with an index, or with the indices of a path
 	numberFunc  = "%number"  // charges for the digits of a string
 	patternFunc = "%pattern" // charges for a pattern, with flags
@@ -109,6 +109,9 @@ func replace(q, with *gojq.Query) {
 func operation(op gojq.Operator, l, r *gojq.Query) *gojq.Query {
 	if pairs[op.String()] != nil {
 		return call("%"+op.String(), l, r)
+	}
+	if op == gojq.OpDiv { // may split a string
+		return &gojq.Query{Left: pipe(l, call(heavyFunc)), Op: op, Right: charged(r)}
 	}
 	return &gojq.Query{Left: charged(l), Op: op, Right: charged(r)}
 }
@@ -162,8 +165,8 @@ var (
 	denied = []string{"builtins", "fromstream", "jn", "modulemeta", "transpose", "yn"}
 	// free contains functions that take the same time for a large value.
 	free = []string{"empty", "not", "select", "type"}
-	// sorting contains functions that sort their input.
-	sorting = []string{"group_by", "sort", "sort_by", "unique", "unique_by"}
+	// heavy contains functions that sort their input, or create a value for each of its characters.
+	heavy = []string{"explode", "group_by", "sort", "sort_by", "split", "unique", "unique_by"}
 	// indexing contains functions whose first argument can be an array index or a path.
 	indexing = []string{"getpath", "nth", "setpath"}
 	// dates contains functions whose argument is a date format.
@@ -197,8 +200,8 @@ func guardFunc(t *gojq.Term) error {
 		}
 	}
 	switch {
-	case slices.Contains(sorting, f.Name):
-		enclose(t, sortFunc)
+	case slices.Contains(heavy, f.Name):
+		enclose(t, heavyFunc)
 	case f.Name == "tonumber":
 		enclose(t, numberFunc)
 	case !slices.Contains(free, f.Name):
@@ -210,7 +213,7 @@ func guardFunc(t *gojq.Term) error {
 // isSpecial reports whether the guard of a function depends on its name.
 func isSpecial(name string) bool {
 	_, isPattern := patterns[name]
-	return isPattern || pairs[name] != nil || slices.Contains(slices.Concat(denied, sorting, indexing, dates), name)
+	return isPattern || pairs[name] != nil || slices.Contains(slices.Concat(denied, heavy, indexing, dates), name)
 }
 
 // patterns contains the functions whose first argument is a regular expression.

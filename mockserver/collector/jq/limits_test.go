@@ -27,12 +27,13 @@ var expensive = []string{
 	`[repeat(1)]`, `until(false; .)`, `[limit(1e9; repeat(1))] | length`, `[while(true; .)]`, `0 | [recurse(. + 1)]`,
 	`[range(100000)] | map("x" * 1000) | add`, `add("x" * 500000 | ., ., ., ., ., ., .)`, `[range(10000)] | map("") | join("x" * 100000)`,
 	`"x" * 100000 | [splits("")]`, `"x" * 400000 | gsub(""; "yy")`, `[range(20000)] | unique | length`,
+	`"x" * 30000 | test("(x?){200}y")`, `"x" * 3000 | [match("(x?){200}y?"; "g")]`,
 	`[range(30000)] - [range(30000; 60000)]`, `[range(20000)] as $a | $a | indices($a[0:10000])`, `"x" * 10000 | indices("x" * 5000 + "y")`,
 	`[range(1e6)] | implode`, `setpath([1e9]; 1)`, `null | .[1e9] = 1`, `null | .[100000000] |= 1`, `[range(100) | null | .[10000] = .]`,
 	`null | getpath([1e8]) = 1`, `null | nth(1e8) = 1`, `null | [1e8] as [$a] | .[$a] = 1`, `getpath([range(100000) | "a"])`, `null | pick(.[1e8])`,
 	`[range(60000)] | . as $x | def f: $x[] | f; f`, `[range(10000)] as $x | [repeat($x | first(.[]))]`, `("x" * 100000) as $x | [repeat($x[1:2])]`,
 	`[range(100)] | [., ., ., ., ., .] | [combinations]`, `@sh "\([range(100000)])"`, `[range(60000)] | tojson | fromjson | tojson`,
-	`[range(65536)] | map({a: .}) | group_by(.a)`, `"x" * 400000 | explode | map(. + 1) | implode | explode`, `null | [def f: ., ([.] | f); f]`,
+	`[range(65536)] | map({a: .}) | group_by(.a)`, `"x" * 1000000 | split("") | length`, `"x" * 1000000 / "" | length`, `"x" * 1000000 | explode | length`, `"x" * 400000 | explode | map(. + 1) | implode | explode`, `null | [def f: ., ([.] | f); f]`,
 	`try ("x" * 1e9) catch "caught"`, `try ([range(1e9)]) catch "caught"`, `first(range(1e9) | select(false))`, `[range(1e9)] | halt_error`,
 }
 

@@ -3,6 +3,8 @@ package jq
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +15,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Random programs have a result in canonical form, no result, or an error.
+// Random programs have a result in canonical form, no result, or an error. The number of programs is SEEDS
+// (default 1000).
 func TestRandomPrograms(t *testing.T) {
-	n := 10_000
+	n := 1000
 	if testing.Short() {
 		n = 300
+	}
+	if seeds, err := strconv.Atoi(os.Getenv("SEEDS")); err == nil {
+		n = seeds
 	}
 	longest, largest, failed, filtered := time.Duration(0), uint64(0), 0, 0
 	for seed := range n {
