@@ -75,6 +75,7 @@ func TestShellExample(t *testing.T) {
 	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
 	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-alone"}, "sh", "test.sh")
 	assert.Contains(t, out, "2 expectations met after")
+	assert.Contains(t, out, "1 call of 1 user matches the baseline")
 }
 
 // workflowEnv returns the environment variables that a workflow sets for its tests.

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/baseline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -350,6 +352,54 @@ func (v View) golden(file string, g Golden, match []Match) error {
 	if lines := g.diff(got, want); len(lines) > 0 {
 		return fmt.Errorf("mockserver: the calls differ from golden file %s; to accept them, run the test once with Golden.Update:\n  %s",
 			file, strings.Join(lines, "\n  "))
+	}
+	return nil
+}
+
+// Baseline compares the received calls that every match selects with a baseline file, and fails
+// the test if they differ. The file contains the calls of each user in order. IDs, times and other
+// values that differ in each run are replaced with placeholders. Like ExpectNone, Baseline does
+// not wait.
+//
+// The environment variable ANALYTICS_BASELINE updates the file:
+//
+//	ANALYTICS_BASELINE=record go test  # writes the file; it keeps the wildcards of an existing file
+//	ANALYTICS_BASELINE=widen go test   # replaces values that differ from the file with wildcards
+//
+// The command collector baseline reads and writes the same files, for programs in any language;
+// docs/testing.md describes them.
+func (v View) Baseline(t TB, file string, match ...Match) {
+	t.Helper()
+	if err := v.baseline(file, match); err != nil {
+		t.Fatalf("mockserver: baseline: %v", err)
+	}
+}
+
+func (v View) baseline(file string, match []Match) error {
+	var bodies []json.RawMessage
+	for _, call := range v.Calls(match...) {
+		bodies = append(bodies, call.Body)
+	}
+	run, err := baseline.Record(bodies)
+	if err != nil {
+		return err
+	}
+	switch mode := os.Getenv("ANALYTICS_BASELINE"); mode {
+	case "":
+	case "record", "widen":
+		return baseline.Save(file, run, mode == "widen")
+	default:
+		return fmt.Errorf("invalid ANALYTICS_BASELINE %s: use record or widen", text.Quote(text.MaxRepeated, mode))
+	}
+	want, err := baseline.Load(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s does not exist: run the test once with ANALYTICS_BASELINE=record", file)
+	}
+	if err != nil {
+		return err
+	}
+	if report := baseline.Compare(run, want); !report.OK {
+		return fmt.Errorf("%s: %s\n\nto accept the differences, run the test with ANALYTICS_BASELINE=record", file, report.Text())
 	}
 	return nil
 }

@@ -337,6 +337,45 @@ func TestGoldenFiles(t *testing.T) {
 	srv.Golden(t, file, kept)
 }
 
+func TestBaseline(t *testing.T) {
+	srv := mockserver.RunT(t)
+	file := filepath.Join(t.TempDir(), "testdata", "tracking.json")
+	check := func(send string, match ...mockserver.Match) string {
+		srv.Clear()
+		post(t, srv.URL+"/v1/batch", "key", `{"batch":[`+send+`]}`)
+		return judge(func(t mockserver.TB) { srv.Baseline(t, file, match...) })
+	}
+	call := func(id string, plan any) string {
+		return fmt.Sprintf(`{"type":"track","event":"Signed Up","userId":"user-9f86d081884c%s","timestamp":%q,"properties":{"plan":%v}}`, id, time.Now().Format(time.RFC3339Nano), plan)
+	}
+	const path = "mockserver: baseline: "
+	assert.Equal(t, path+file+" does not exist: run the test once with ANALYTICS_BASELINE=record", check(call("1111", `"Pro"`)))
+
+	t.Setenv("ANALYTICS_BASELINE", "yes")
+	assert.Equal(t, path+`invalid ANALYTICS_BASELINE "yes": use record or widen`, check(call("1111", `"Pro"`)))
+	t.Setenv("ANALYTICS_BASELINE", "record")
+	assert.Empty(t, check(call("1111", `"Pro"`)))
+	t.Setenv("ANALYTICS_BASELINE", "")
+	assert.Empty(t, check(call("2222", `"Pro"`)))
+	assert.Empty(t, check(call("2222", `"Pro"`)+`,{"type":"identify","userId":"u"}`, mockserver.OfType("track")))
+	assert.Equal(t, path+file+`: 1 difference from the baseline (received 1 call of 1 user)
+
+user 1, userId "user-<hex>"
+! track "Signed Up"
+      properties.plan is "Free", want "Pro"
+
+to accept the differences, run the test with ANALYTICS_BASELINE=record`, check(call("3333", `"Free"`)))
+
+	t.Setenv("ANALYTICS_BASELINE", "widen")
+	assert.Empty(t, check(call("3333", `"Free"`)))
+	assert.Contains(t, check(""), "the runs have different calls")
+	t.Setenv("ANALYTICS_BASELINE", "")
+	assert.Empty(t, check(call("4444", `"Enterprise"`)))
+	assert.Contains(t, check(call("4444", `1`)), `properties.plan is 1, want a string`)
+	require.NoError(t, os.WriteFile(file, []byte("[]"), 0o600))
+	assert.Contains(t, check(""), path+file+": not a baseline")
+}
+
 func TestWaitingIsNotQuadratic(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	looks := 0

@@ -1,7 +1,6 @@
 package signup
 
 import (
-	"flag"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,21 +11,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-var update = flag.Bool("update", false, "update the golden files")
-
-// This test compares all calls and their properties with testdata/signup.json. To change the
-// file, run the tests with -update and review the diff.
-func TestSignUpMatchesGoldenFile(t *testing.T) {
+// This test compares all calls and their properties with testdata/tracking.json. To change the
+// file, run the test with ANALYTICS_BASELINE=record and review the diff.
+func TestSignUpMatchesBaseline(t *testing.T) {
 	srv := mockserver.RunT(t)
 	client := analytics.New("any-key")
 	client.Endpoint = srv.URL
 	SignUp(client, "user-123", "Enterprise")
 	client.Close()
 
-	srv.Golden(t, "testdata/signup.json", mockserver.Golden{
-		Update:  *update,
-		Without: []string{"context.library.version"},
-	})
+	srv.Baseline(t, "testdata/tracking.json")
 }
 
 // The client retries calls that it could not deliver during an outage.

@@ -1,5 +1,5 @@
 // Package signup shows how to test the tracking of a program. signup_test.go contains a
-// typical test. The tests in further_test.go use golden files, simulate outages, and follow
+// typical test. The tests in further_test.go use a baseline, simulate outages, and follow
 // calls to a webhook.
 //
 //	go test ./examples/testing

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
@@ -25,7 +26,8 @@ const (
 	replayBytes = 256 << 10
 )
 
-// Reasons of the outcomes that a replay records.
+// Reasons of the outcomes that a replay records. If the replay fails, calls keep their state, and
+// reasonNotReplayed is appended to their reasons.
 const (
 	reasonReplayed    = "replayed"
 	reasonNotReplayed = "it could not be replayed"
@@ -109,7 +111,7 @@ func lastReplay(r *tracking.Record, destination string) time.Time {
 	for _, e := range slices.Backward(r.Ends) {
 		switch {
 		case e.Destination != destination:
-		case e.Reason == reasonNotReplayed:
+		case strings.HasSuffix(e.Reason, reasonNotReplayed):
 			failed = true
 		case e.State == tracking.StatePending && e.Reason == reasonReplayed:
 			if !failed {
@@ -148,7 +150,7 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 		return 0, state.Unknown("destination", destination)
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
-	var sequences []iter.Seq2[tracedCall, error]
+	var sequences []iter.Seq2[selectedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
 		r.from, sequences = tracking.StateFailed, append(sequences, listed(ctx, destination, &sel, c.Failed))
@@ -209,25 +211,26 @@ func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 	return ReplayRun{}, fmt.Errorf("%w; only the newest replays are kept, and only until the collector stops", state.Unknown("replay", id))
 }
 
-// A tracedCall is a call with the trace context of its request. The context may be nil.
-type tracedCall struct {
+// A selectedCall is a call to replay.
+type selectedCall struct {
 	tracking.Call
-	trace *tracecontext.Context
+	trace  *tracecontext.Context // trace context of its request, or nil
+	reason string                // reason of its state, or empty
 }
 
 // listed yields the failed or quarantined calls in the journal that match the selection.
-func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[tracedCall, error] {
-	return func(yield func(tracedCall, error) bool) {
+func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[selectedCall, error] {
+	return func(yield func(selectedCall, error) bool) {
 		stopped := false
 		err := list(ctx, destination, func(f journal.FailedCall) bool {
 			if !sel.matchesFailure(&f) {
 				return true
 			}
-			stopped = !yield(tracedCall{f.Call, f.Trace}, nil)
+			stopped = !yield(selectedCall{f.Call, f.Trace, f.Reason}, nil)
 			return !stopped
 		})
 		if err != nil && !stopped {
-			yield(tracedCall{}, err)
+			yield(selectedCall{}, err)
 		}
 	}
 }
@@ -249,16 +252,17 @@ type replay struct {
 	dryRun      bool
 	run         *replayRun // tracks the calls; may be nil
 
-	calls  []tracking.Call // selected calls that are not yet passed to the journal
-	traces tracecontext.List
-	bytes  int
-	done   int
+	calls   []tracking.Call // selected calls that are not yet passed to the journal
+	reasons []string        // their reasons
+	traces  tracecontext.List
+	bytes   int
+	done    int
 }
 
 // recorded yields the calls in the History that have the selected state. It skips calls of an
 // earlier destination with the same name, and calls that the journal lists.
-func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedCall, error] {
-	return func(yield func(tracedCall, error) bool) {
+func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[selectedCall, error] {
+	return func(yield func(selectedCall, error) bool) {
 		if sel.byFailure() {
 			return
 		}
@@ -269,7 +273,7 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[tracedC
 			switch {
 			case !decided, s.State != sel.State, s.At.Before(since), isQuarantine(s.Reason):
 			case !sel.EndedBefore.IsZero() && !s.At.Before(sel.EndedBefore):
-			case !yield(tracedCall{record.Call, traceOf(&record)}, nil):
+			case !yield(selectedCall{record.Call, traceOf(&record), s.Reason}, nil):
 				return
 			}
 		}
@@ -291,7 +295,7 @@ func (r *replay) waitForObservers(ctx context.Context) {
 	}
 }
 
-func (r *replay) add(ctx context.Context, c tracedCall) error {
+func (r *replay) add(ctx context.Context, c selectedCall) error {
 	if r.dryRun {
 		r.done++
 		return nil
@@ -302,7 +306,7 @@ func (r *replay) add(ctx context.Context, c tracedCall) error {
 		}
 	}
 	r.traces = r.traces.With(len(r.calls), c.trace)
-	r.calls, r.bytes = append(r.calls, c.Call), r.bytes+len(c.Body)
+	r.calls, r.reasons, r.bytes = append(r.calls, c.Call), append(r.reasons, c.reason), r.bytes+len(c.Body)
 	return nil
 }
 
@@ -318,28 +322,44 @@ func (r *replay) flush(ctx context.Context) error {
 	}
 	// Record the replay first: a call may be delivered before the journal's Replay returns, and
 	// the record of its result must come after "replayed".
-	r.record(r.calls, tracking.Outcome{State: tracking.StatePending, Reason: reasonReplayed})
+	r.record(0, func(int) tracking.Outcome {
+		return tracking.Outcome{State: tracking.StatePending, Reason: reasonReplayed}
+	})
 	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.traces, r.from); err != nil {
-		left := r.calls
+		replayed := 0
 		if partial := (*journal.PartialReplayError)(nil); errors.As(err, &partial) {
-			left = r.calls[partial.Replayed:]
+			replayed = partial.Replayed
 		}
-		r.record(left, tracking.Outcome{State: r.from, Reason: reasonNotReplayed})
-		r.collector.runs.fails(r.run, left)
-		r.done += len(r.calls) - len(left)
+		r.record(replayed, func(i int) tracking.Outcome {
+			return tracking.Outcome{State: r.from, Reason: notReplayed(r.reasons[i])}
+		})
+		r.collector.runs.fails(r.run, r.calls[replayed:])
+		r.done += replayed
 		return fmt.Errorf("mockserver: could not replay calls: %w", err)
 	}
 	r.done += len(r.calls)
-	r.calls, r.traces, r.bytes = nil, nil, 0
+	r.calls, r.reasons, r.traces, r.bytes = nil, nil, nil, 0
 	return nil
 }
 
-func (r *replay) record(calls []tracking.Call, o tracking.Outcome) {
+// notReplayed returns the reason of a call that could not be replayed.
+func notReplayed(reason string) string {
+	switch {
+	case reason == "":
+		return reasonNotReplayed
+	case strings.HasSuffix(reason, reasonNotReplayed):
+		return reason
+	}
+	return reason + "; " + reasonNotReplayed
+}
+
+// record notifies the observers of an outcome of each call, beginning with the call at index first.
+func (r *replay) record(first int, outcome func(i int) tracking.Outcome) {
 	now := time.Now()
-	for i := range calls {
-		c := &calls[i]
-		e := tracking.Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: o}
-		if o.State == tracking.StatePending {
+	for i := first; i < len(r.calls); i++ {
+		c := &r.calls[i]
+		e := tracking.Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: outcome(i)}
+		if e.State == tracking.StatePending {
 			e.RetryAt = now
 		}
 		r.collector.observer.Observe(e)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -73,6 +75,61 @@ func TestReplayCallMayBeRetriedAfterAnErrorOfTheJournal(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 	})
+}
+
+// TestFailedReplayKeepsTheReason checks that calls that could not be replayed keep their reasons, and that
+// the next replay contains each of them once.
+func TestFailedReplayKeepsTheReason(t *testing.T) {
+	for from, reason := range map[tracking.State]string{
+		tracking.StateFailed:    "http://h/: responded with 400 (Bad Request)",
+		tracking.StateFiltered:  "plan: the event is not in the plan",
+		tracking.StateDelivered: "",
+	} {
+		t.Run(from.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quarantines := from == tracking.StateFiltered
+				c := newCollector(t, engine.Config{
+					Journal:      &fullOnce{Journal: journal.NewMemory(0)},
+					Destinations: []tracking.Destination{hook("crm")},
+					Plans:        planFunc(func() bool { return quarantines }),
+					WrapTransport: answering(func(string) (int, string) {
+						if from == tracking.StateFailed {
+							return 400, ""
+						}
+						return 200, ""
+					}),
+				})
+				send(t, c, "m", 2)
+				synctest.Wait()
+				_, err := c.Replay(t.Context(), "crm", engine.Selection{State: from})
+				require.ErrorContains(t, err, "the disk is full")
+				for r := range c.History().Backward(0) {
+					last, _ := r.Last("crm")
+					assert.Equal(t, strings.TrimPrefix(reason+"; it could not be replayed", "; "), last.Reason)
+				}
+				quarantines = false
+				n, err := c.Replay(t.Context(), "crm", engine.Selection{State: from})
+				require.NoError(t, err)
+				assert.Equal(t, 2, n)
+				synctest.Wait()
+				ledgers, err := c.Ledger(t.Context())
+				require.NoError(t, err)
+				assert.True(t, ledgers[0].Holds(), "%+v", ledgers)
+			})
+		})
+	}
+}
+
+// A planFunc is a plan that quarantines all calls while it returns true.
+type planFunc func() bool
+
+func (planFunc) Judge(*tracking.Call, []byte) (v ingest.Verdict) { return v }
+
+func (p planFunc) Quarantine(*tracking.Call) string {
+	if p() {
+		return "the event is not in the plan"
+	}
+	return ""
 }
 
 // fullOnce is a journal that fails to replay the first time.

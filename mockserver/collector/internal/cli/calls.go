@@ -78,8 +78,9 @@ func moment(flag string) func(string) (string, error) {
 
 // A callPage is a page of a list of calls.
 type callPage[T any] struct {
-	Calls []T
-	Next  int64 // value of the parameter before for the next page; 0 on the last page
+	Calls     []T
+	Next      int64 // value of the parameter before for the next page; 0 on the last page
+	Forgotten int64 // number of expired calls
 }
 
 const callsHelp = `List the most recent calls with their delivery status, newest first. With a messageId,

@@ -89,7 +89,7 @@ func golden(t *testing.T, name, got string) {
 func TestHelp(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	for _, args := range [][]string{
-		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
+		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"expect"}, {"baseline"}, {"baseline", "record"}, {"baseline", "check"}, {"calls"}, {"open"}, {"version"}, {"destinations"}, {"destinations", "list"}, {"destinations", "add"}, {"destinations", "test"}, {"destinations", "remove"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
 		{"plan"}, {"plan", "check"}, {"plan", "infer"}, {"plan", "diff"}, {"plan", "gen"},
 	} {

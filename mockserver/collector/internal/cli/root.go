@@ -74,7 +74,7 @@ command line is invalid.`,
 		c.GroupID = "run"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newSend(), newExpect(), newCalls(), newOpen(), newStatus(), newDestinations(), newHealth(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait(), newVersion()} {
+	for _, c := range []*cobra.Command{newSend(), newExpect(), newBaseline(), newCalls(), newOpen(), newStatus(), newDestinations(), newHealth(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait(), newVersion()} {
 		c.GroupID = "use"
 		root.AddCommand(c)
 	}
