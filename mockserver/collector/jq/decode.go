@@ -7,8 +7,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// decode returns the value of a JSON document. Numbers keep their digits. It takes a third of the time of
-// encoding/json, which is most of the time of a short program.
+// decode returns the value of a JSON document. Numbers keep their digits. It takes half of the time of
+// encoding/json, which is important because decoding takes longer than a short program.
 func decode(body []byte) (v any, err error) {
 	d := decoder{jsonscan.New(body), string(body)}
 	if v, err = d.value(); err == nil {
