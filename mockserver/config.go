@@ -49,6 +49,9 @@ type Config struct {
 	// RedactKey is the key of the hashes in redacted calls; see tracking.Redaction. It is required
 	// if a source or a destination hashes values.
 	RedactKey []byte
+	// Transforms compiles the programs of tracking.Destination.Transform. It is required if a
+	// destination has one. Compile of package mockserver/collector/jq compiles jq programs.
+	Transforms func(program string) (webhook.Transform, error)
 	// Jitter returns a random number in [0, 1). Each retry delay is multiplied by such a
 	// number. The delay before jitter starts at 1 s, doubles with each attempt and is
 	// limited to 10 min. Jitter may be called concurrently. Defaults to
@@ -62,7 +65,7 @@ func (c Config) engine() engine.Config {
 	c.Sender.Policy.AllowLoopback = true
 	return engine.Config{
 		Sources: c.Sources, Destinations: c.Destinations, AnyWriteKey: c.AnyWriteKey || len(c.Sources) == 0,
-		Strict: c.Strict, HTTPConfig: c.HTTPConfig, RedactKey: c.RedactKey, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
+		Strict: c.Strict, HTTPConfig: c.HTTPConfig, RedactKey: c.RedactKey, Transforms: c.Transforms, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
 		Sender: c.Sender, Jitter: c.Jitter, Logger: c.Logger,
 	}
 }

@@ -51,6 +51,10 @@ type Destination struct {
 	Paused bool `json:"paused,omitempty" yaml:"-"`
 	// Redact changes calls before they are sent.
 	Redact Redaction `json:"redact,omitzero"`
+	// Transform is a program that changes the webhook bodies, after Redact and before the signature,
+	// except for deletion notifications. The collector accepts jq programs; see
+	// [github.com/seed-45eadc4a/analytics-go/mockserver.Config] for tests. Optional.
+	Transform string `json:"transform,omitempty"`
 	// Ordering sets the delivery order.
 	Ordering
 	// GoneSince is the time when all webhooks had responded with 410 (Gone). After it, calls fail
@@ -91,6 +95,9 @@ func (d Destination) Validate() error {
 			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, with a * that is not at its end", name), Hint: `use * only as the last character, as in "Order *"`})
 		}
 	})
+	if d.Transform != "" && d.Type == webhook.TypeRelay {
+		problems = append(problems, &webhook.FieldError{Field: "transform", Problem: "has no effect", Hint: `set type to "webhooks", or remove it`})
+	}
 	if n := d.MaxPerSecond; n != 0 && !(n >= minPerSecond && n <= maxPerSecond) {
 		problems = append(problems, &webhook.FieldError{Field: "maxPerSecond", Problem: fmt.Sprintf("is %v", n), Hint: "use a number from 0.001 to 1,000,000, or omit it for no limit"})
 	}

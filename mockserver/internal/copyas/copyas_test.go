@@ -70,7 +70,7 @@ func TestGolden(t *testing.T) {
 	hidden := func(header string) bool { return header == "Authorization" }
 	for name := range examples {
 		c := example(t, name)
-		signed, err := copyas.SignedCurl(&settings, receiver, c, time.Unix(1769860801, 0), hidden)
+		signed, err := copyas.SignedCurl(&settings, nil, receiver, c, time.Unix(1769860801, 0), hidden)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -109,7 +109,7 @@ func TestUnsendableCalls(t *testing.T) {
 	if got := copyas.Curl(copyas.Collector{Endpoint: "http://x", WriteKey: "k"}, odd); !strings.Contains(got, `http://x/v1/batch`) || !strings.Contains(got, `{"batch":[{"type":"trakc","userId":"ada"}]}`) {
 		t.Error(got)
 	}
-	if _, err := copyas.SignedCurl(&webhook.Settings{SharedSecret: "s"}, webhook.Endpoint{}, &tracking.Call{Body: []byte(`{"type":"track"}`)}, time.Time{}, nil); err == nil {
+	if _, err := copyas.SignedCurl(&webhook.Settings{SharedSecret: "s"}, nil, webhook.Endpoint{}, &tracking.Call{Body: []byte(`{"type":"track"}`)}, time.Time{}, nil); err == nil {
 		t.Error("a call without an event has a payload")
 	}
 }
@@ -159,7 +159,7 @@ func TestSignedCurlIsVerified(t *testing.T) {
 				const odd = "1$home`true`'-Key"
 				receiver := httptest.NewServer(webhook.Handler(secret, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header })))
 				defer receiver.Close()
-				command, err := copyas.SignedCurl(settings, webhook.Endpoint{URL: receiver.URL + "/?a=[1]", Headers: map[string]string{"X-Team": "it's $ours", "x-empty": "", "x-write-key": "hidden", odd: "hidden"}}, c, time.Now(),
+				command, err := copyas.SignedCurl(settings, nil, webhook.Endpoint{URL: receiver.URL + "/?a=[1]", Headers: map[string]string{"X-Team": "it's $ours", "x-empty": "", "x-write-key": "hidden", odd: "hidden"}}, c, time.Now(),
 					func(name string) bool { return strings.HasSuffix(name, "Key") })
 				if err != nil {
 					t.Fatal(err)
@@ -298,5 +298,19 @@ func needs(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		t.Skip(err)
+	}
+}
+
+func TestSignedCurlOfATransform(t *testing.T) {
+	settings := webhook.Settings{SharedSecret: "s3cret"}
+	transform := func([]byte) ([]byte, error) { return []byte(`{"text":"new"}`), nil }
+	command, err := copyas.SignedCurl(&settings, transform, webhook.Endpoint{URL: "http://example.com"}, example(t, "track"), time.Unix(1769860801, 0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"text":"new"}`, "X-Signature: " + webhook.Sign("s3cret", []byte(`{"text":"new"}`))} {
+		if !strings.Contains(command, want) {
+			t.Errorf("%s does not contain %s", command, want)
+		}
 	}
 }

@@ -30,8 +30,8 @@ func Curl(to Collector, c *tracking.Call) string {
 // SignedCurl returns a command that sends the call to a webhook with a signature. The command reads
 // configured headers from environment variables if hidden returns true for them. The error explains
 // why the destination does not receive the call.
-func SignedCurl(settings *webhook.Settings, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
-	r, err := sender.NewCallRequest(settings, sender.Content{ID: c.ID, Body: c.Body, Number: 1, At: now})
+func SignedCurl(settings *webhook.Settings, transform webhook.Transform, endpoint webhook.Endpoint, c *tracking.Call, now time.Time, hidden func(header string) bool) (string, error) {
+	r, err := sender.NewCallRequest(settings, sender.Content{ID: c.ID, Body: c.Body, Number: 1, At: now, Transform: transform})
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -105,10 +106,9 @@ func (j *job) run() (o outcome, cause string) {
 	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
 		return outcomeUnknown, ""
 	}
-	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now()})
+	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
 	if err != nil {
-		j.delivery = failed(err.Error())
-		return outcomeUnknown, ""
+		return j.unsendable(err), ""
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
@@ -117,6 +117,20 @@ func (j *job) run() (o outcome, cause string) {
 		j.sendAll(request, &v)
 	}
 	return v.conclude(), j.cause
+}
+
+// unsendable sets the result of a call without a request.
+func (j *job) unsendable(err error) outcome {
+	switch {
+	case errors.Is(err, webhook.ErrRetryTransform):
+		v := verdict{job: j, sum: webhook.Temporary, reasons: []string{err.Error()}, sent: true}
+		return v.conclude()
+	case errors.Is(err, sender.ErrFiltered):
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: err.Error()}, decided: true}
+	default:
+		j.delivery = failed(err.Error())
+	}
+	return outcomeUnknown
 }
 
 // body returns the body of a call with the redaction of the destination.

@@ -141,6 +141,7 @@ func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 	for _, text := range []string{d.SharedSecret, d.PreviousSecret, string(d.Signature), string(d.AliasFields), w.URL} {
 		_, _ = h.Write(append([]byte(text), 0))
 	}
+	_, _ = h.Write([]byte(d.Transform))
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		_, _ = h.Write(append([]byte(name+"\x00"+w.Headers[name]), 0))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -42,6 +43,8 @@ type WorkerConfig struct {
 	Log *slog.Logger
 	// RedactKey is the key of the hashes in redacted calls.
 	RedactKey []byte
+	// Transforms compiles the transform of the destination. It may be nil.
+	Transforms func(program string) (webhook.Transform, error)
 	// Quarantine returns the reason why a call must not be delivered to any destination, or
 	// "". The reason starts with "plan: ". Quarantine may be nil.
 	Quarantine func(c *tracking.Call) (reason string)
@@ -110,11 +113,13 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, its URLs, its compiled redaction, and its batches.
+// A target contains the settings of a destination, its URLs, its compiled redaction and transform, and its
+// batches.
 type target struct {
 	*tracking.Destination
 	endpoints []webhook.Endpoint
 	redaction *redact.Rules
+	transform webhook.Transform
 	batcher   *sender.Batcher // nil if each call has its own request
 }
 
@@ -123,7 +128,10 @@ const batchRequests = 4
 
 // newTarget returns the target of a destination.
 func (w *Worker) newTarget(d *tracking.Destination) *target {
-	t := &target{Destination: d, endpoints: d.Endpoints(), redaction: d.Redact.Rules(w.RedactKey)}
+	t := &target{
+		Destination: d, endpoints: d.Endpoints(),
+		redaction: d.Redact.Rules(w.RedactKey), transform: settings.Transform(w.Transforms, d.Transform),
+	}
 	if d.Batches().Calls > 0 {
 		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
 			if !w.maySend(t) { // the calls have waited for the batch

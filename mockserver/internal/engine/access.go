@@ -166,6 +166,9 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	if p := settings.HashProblem(d.Redact, c.config.RedactKey); p != nil {
 		errs = append(errs, p)
 	}
+	if p := settings.TransformProblem(c.config.Transforms, d.Transform); p != nil {
+		errs = append(errs, p)
+	}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
@@ -178,6 +181,16 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 // Redact returns the body of a call with the redaction of a destination.
 func (c *Collector) Redact(d *tracking.Destination, body []byte) []byte {
 	return d.Redact.Rules(c.config.RedactKey).Apply(nil, body)
+}
+
+// Body returns the body of a request of a destination for a stored call; see [sender.Body].
+func (c *Collector) Body(d *tracking.Destination, call *tracking.Call) ([]byte, error) {
+	return sender.Body(&d.Settings, sender.Content{ID: call.ID, Body: c.Redact(d, call.Body), Transform: c.Transform(d)})
+}
+
+// Transform returns the compiled transform of a destination, or nil.
+func (c *Collector) Transform(d *tracking.Destination) webhook.Transform {
+	return settings.Transform(c.config.Transforms, d.Transform)
 }
 
 // A PendingCallsError reports that a destination was not removed because it has pending calls.

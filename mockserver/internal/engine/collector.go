@@ -152,6 +152,12 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if problems := all.HashProblems(c.config.RedactKey); len(problems) > 0 {
 		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
 	}
+	if problems := defined.TransformProblems(c.config.Transforms); len(problems) > 0 {
+		return fmt.Errorf("mockserver: %w", errors.Join(problems...))
+	}
+	for _, problem := range all.TransformProblems(c.config.Transforms) { // another version has stored the program
+		c.config.Logger.Error("calls to a destination are retried until its transform is fixed", "error", problem)
+	}
 	if c.life.Err() != nil {
 		return state.ErrClosed
 	}
@@ -192,6 +198,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		RedactKey:  c.config.RedactKey,
+		Transforms: c.config.Transforms,
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
 		OnGone:     c.onGone,

@@ -45,6 +45,8 @@ type Config struct {
 	// RedactKey is the key of the hashes in redacted calls. It is required if a source or a
 	// destination hashes values.
 	RedactKey []byte
+	// Transforms compiles the transforms of destinations. It is required if a destination has one.
+	Transforms func(program string) (webhook.Transform, error)
 	// Limits bounds requests. Defaults to the limits of the service.
 	Limits tracking.Limits
 	// DedupWindow is how long duplicates are detected by their messageId. Defaults to 24 hours.

@@ -17,7 +17,7 @@ import (
 // and returns the attempts. The call is not stored.
 func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ string) ([]tracking.Attempt, error) {
 	id := "test-" + strings.ToLower(rand.Text())
-	request, err := sender.NewCallRequest(&d.Settings, sender.Content{ID: id, Body: testCall(typ, id), Number: 1, At: time.Now()})
+	request, err := sender.NewCallRequest(&d.Settings, sender.Content{ID: id, Body: testCall(typ, id), Number: 1, At: time.Now(), Transform: c.Transform(&d)})
 	if err != nil {
 		return nil, fmt.Errorf("could not create the test call: %w", err)
 	}

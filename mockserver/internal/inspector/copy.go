@@ -128,7 +128,7 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 	}
 	sent := *c
 	sent.Body = in.c.Redact(&all[at], c.Body)
-	code, err := copyas.SignedCurl(&all[at].Settings, all[at].Webhooks[webhook], &sent, time.Now(), engine.SecretHeader)
+	code, err := copyas.SignedCurl(&all[at].Settings, in.c.Transform(&all[at]), all[at].Webhooks[webhook], &sent, time.Now(), engine.SecretHeader)
 	if err != nil {
 		return "", access.Errorf(http.StatusConflict, "no_payload", "%s", strings.TrimPrefix(err.Error(), "webhook: "))
 	}

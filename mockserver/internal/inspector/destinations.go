@@ -197,11 +197,11 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 	return in.showForm(r, http.StatusOK, form)
 }
 
-// previewDestination shows how many recent calls match the filters in the form.
+// previewDestination shows how many recent calls the form would deliver, and examples of their bodies.
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
-		return p.Field != "sources" && !slices.ContainsFunc(listFields[:filterFields], func(f listField) bool { return f.Name == p.Field })
+		return p.Field != "sources" && p.Field != "transform" && !slices.ContainsFunc(listFields[:], func(f listField) bool { return f.Name == p.Field })
 	})
 	if len(form.Errors) == 0 {
 		preview := in.c.Preview(form.destination)

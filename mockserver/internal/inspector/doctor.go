@@ -132,7 +132,7 @@ func (in *Inspector) diagnose(p *signaturePage, d *tracking.Destination) {
 		}
 		p.Title, p.Type = text.Cut(rows.TextLimit, history.TitleOf(&i.Record.Call)), i.Record.Call.Type
 		var err error
-		if body, err = webhook.Payload(in.c.Redact(d, i.Record.Call.Body), d.AliasFields); err != nil {
+		if body, err = in.c.Body(d, &i.Record.Call); err != nil {
 			p.Problem = err.Error()
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -16,6 +17,7 @@ type optionField struct {
 	Name, Label            string      // Name is the name of the setting
 	Choices                [][2]string // values and their texts, the default first; empty for typed text
 	Placeholder, InputMode string      // of typed text
+	Multiline              bool        // typed text with several lines
 	Hint                   template.HTML
 	// value returns the value in the form. It is empty for a default that the summary omits.
 	value func(*tracking.Destination) string
@@ -59,6 +61,9 @@ var optionFields = []optionField{
 		time.ParseDuration, "must be a duration such as 1s, or empty"),
 	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
 		strconv.Atoi, "must be a whole number such as 500000, or empty"),
+	parse("transform", "Program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
+		func(text string) (string, error) { return strings.ReplaceAll(text, "\r\n", "\n"), nil }, "").multiline().
+		explained("Optional. A jq program that changes the body before it is signed, such as <code>{text: \"\\(.userId) did \\(.event)\"}</code>. <code>empty</code> filters the call."),
 }
 
 // choose returns a field that selects one of the values. The first is the default.
@@ -102,6 +107,12 @@ func parse[T comparable](name, label, placeholder, mode string, of func(*trackin
 			return ""
 		},
 	}
+}
+
+// multiline returns a field for text with several lines.
+func (f optionField) multiline() optionField {
+	f.Multiline = true
+	return f
 }
 
 // explained returns a field with a hint.

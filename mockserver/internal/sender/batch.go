@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -64,13 +63,7 @@ func formOf(s *webhook.Settings) form {
 // An array sends the bodies of webhook requests as a JSON array.
 type array struct{ *webhook.Settings }
 
-func (a array) element(c Content) ([]byte, error) {
-	body, err := webhook.Payload(c.Body, a.AliasFields)
-	if err != nil {
-		return nil, err
-	}
-	return append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}'), nil
-}
+func (a array) element(c Content) ([]byte, error) { return webhookBody(a.Settings, c) }
 
 func (array) enclose(time.Time) (before, after string) { return "[", "]" }
 
@@ -151,9 +144,9 @@ func isRefusal(status int) bool {
 
 // NewElement returns a request for [Batcher.Send], which is an element of a batch: it is not signed,
 // and its body contains the messageId. The body of c is the stored call. The caller sets the Endpoint.
-// The error reports a call that cannot be sent.
+// The error reports a call that cannot be sent, or is ErrFiltered.
 func NewElement(s *webhook.Settings, c Content) (Request, error) {
-	body, err := formOf(s).element(c)
+	body, err := Body(s, c)
 	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
 }
 

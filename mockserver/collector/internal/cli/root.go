@@ -70,7 +70,7 @@ command line is invalid.`,
 		&cobra.Group{ID: "use", Title: "Use a running collector:"},
 		&cobra.Group{ID: "plan", Title: "Tracking plans:"},
 	)
-	for _, c := range []*cobra.Command{newDev(), newServe(), newCheck()} {
+	for _, c := range []*cobra.Command{newDev(), newServe(), newCheck(), newTransform()} {
 		c.GroupID = "run"
 		root.AddCommand(c)
 	}

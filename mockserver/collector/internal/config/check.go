@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -33,8 +34,8 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	c.checkAlerts(wrong, lookup)
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
-	problems := append(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().Validate())
-	for _, p := range settings.FieldErrors(errors.Join(problems...)) {
+	problems := slices.Concat(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().TransformProblems(jq.Compile))
+	for _, p := range settings.FieldErrors(errors.Join(append(problems, c.Settings().Validate())...)) {
 		wrong(p.Field, p.Problem, p.Hint)
 	}
 	for i, source := range c.Sources {

@@ -19,6 +19,7 @@ type rules struct {
 	perSecond int    // maximum rate of each process; 0 is unlimited
 	ordered   bool
 	batch     int       // maximum number of calls in a request, or 0
+	transform bool      // whether a transform retries some calls
 	since     time.Time // zero if the settings are unknown
 }
 
@@ -29,12 +30,15 @@ func (s rules) apply(p *instance) bool {
 
 // changeExtra adds, changes or removes the destination.
 func (w *world) changeExtra() {
-	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0, batch: w.random.IntN(2) * w.random.IntN(8)}
+	n, to := w.random.IntN(6), rules{denied: types[w.random.IntN(len(types))], perSecond: w.random.IntN(3) * w.random.IntN(10), ordered: w.random.IntN(2) == 0, batch: w.random.IntN(2) * w.random.IntN(8), transform: w.random.IntN(2) == 0}
 	onFailure := []tracking.OnFailure{tracking.OnFailureHold, tracking.OnFailureOvertake}[w.random.IntN(2)]
 	ended := w.receivers[extra].changeRules()
 	change := func(d *tracking.Destination) error {
 		d.Types.Deny, d.MaxPerSecond, d.Ordering = []string{to.denied}, float64(to.perSecond), tracking.Ordering{}
-		d.Batch = webhook.Batch{Calls: to.batch}
+		d.Batch, d.Transform = webhook.Batch{Calls: to.batch}, ""
+		if to.transform {
+			d.Transform = "."
+		}
 		if to.ordered {
 			d.Ordering = tracking.Ordering{Order: tracking.OrderUser, OnFailure: onFailure}
 		}
@@ -143,4 +147,16 @@ func (r *receiver) checkPlan(p *instance, id string, body []byte) {
 	if err := json.Unmarshal(body, &c); err != nil || c.Type == r.quarantined && c.Timestamp.After(r.quarantinedAt) {
 		r.problem("%s sends %s to %s, although the plan quarantines the type %s since %v; %v", p.name, id, r.host, c.Type, r.quarantinedAt.Sub(start), err)
 	}
+}
+
+// transforms returns a function that compiles each program to a transform that retries some calls.
+func (w *world) transforms(string) (webhook.Transform, error) {
+	return func(body []byte) ([]byte, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.calm && w.chanceLocked("transform", 8) == 0 {
+			return nil, webhook.ErrRetryTransform
+		}
+		return body, nil
+	}, nil
 }

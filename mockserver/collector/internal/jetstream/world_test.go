@@ -313,7 +313,7 @@ func (p *instance) open() (err error) {
 	}
 	config := engine.Config{
 		Sources: p.settings.Sources, Destinations: p.settings.Destinations, Journal: countedJournal{p.journal, p.world}, Shared: true, Seen: p.journal.Seen, OnStored: p.journal.OnStored,
-		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Plans: plan{p.world}, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
+		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Plans: plan{p.world}, Transforms: p.transforms, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
 		Jitter: func() float64 { return float64(p.chance("jitter", 1000)) / 1000 }, Logger: log, Concurrency: 8,
 	}
 	if config.Store, err = p.journal.Settings(ctx); err == nil {

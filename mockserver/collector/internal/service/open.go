@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -121,7 +122,7 @@ func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ..
 	settings, limits := c.Settings(), c.Limits
 	options := engine.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
-		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), RedactKey: []byte(c.RedactKey), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
+		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), RedactKey: []byte(c.RedactKey), Transforms: jq.Compile, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
 		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,

@@ -34,7 +34,7 @@ const destinationSettings = `{
 	"order": "user", "giveUpAfter": "10m0s",
 	"webhooks": [{"url": "https://a.example/hook", "headers": {"X-Tenant": "acme"}}, {"url": "https://b.example/hook"}],
 	"sharedSecret": "a-secret-of-this-test", "previousSecret": "an-earlier-secret", "signature": "both",
-	"aliasFields": "camelCase", "traceContext": "all"
+	"aliasFields": "camelCase", "traceContext": "all", "transform": "{text: .event}"
 }`
 
 // relaySettings has a value for every setting that only a relay has.

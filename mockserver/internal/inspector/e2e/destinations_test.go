@@ -4,8 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -374,4 +376,39 @@ func TestConfiguredDestinationShowsSummary(t *testing.T) {
 	b.waitText("#test", "Accepted: 200")
 	b.click("[data-result=preview]")
 	b.waitText("#preview", "No calls yet.")
+}
+
+func TestTransformIsPreviewed(t *testing.T) {
+	t.Parallel()
+	compile := func(program string) (webhook.Transform, error) {
+		if program != "{text: .event}" {
+			return nil, errors.New("unexpected EOF")
+		}
+		return func(body []byte) ([]byte, error) {
+			switch {
+			case strings.Contains(string(body), "Test"):
+				return nil, nil
+			case strings.Contains(string(body), "Refund"):
+				return nil, errors.New("no refunds")
+			}
+			return []byte(`{"text":"Order Completed"}`), nil
+		}, nil
+	}
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}, Transforms: compile}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Order Completed", `{"total":5}`), track("m2", "ada", "Refund", `{}`), track("m3", "ada", "Test", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/destinations/new")
+	b.click("#more summary")
+	b.typeInto("#transform", "{text: ")
+	b.click("[data-result=preview]")
+	b.waitText("#preview", "is not a valid program: unexpected EOF")
+	b.set("#transform", "{text: .event}")
+	b.click("[data-result=preview]")
+	b.waitText("#preview", "1 of the last 3 calls would be delivered.")
+	assert.Equal(t, 3, b.count("#preview .example"))
+	assert.Contains(t, b.text("#preview"), "transform: no refunds")
+	b.click("#preview details summary")
+	b.waitText("#preview details", "Order Completed")
+	b.shoot("destination-transform")
+	judge(b, axe(t), "preview of a transform")
 }

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func newTransform() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "transform",
+		Short: "Try the jq program of a destination",
+		Long: `The transform of a destination is a jq program that changes the body of webhook
+requests; see the webhooks guide.`,
+	}, newTransformTest())
+}
+
+func newTransformTest() *cobra.Command {
+	var calls callSource
+	var t trials
+	var path, name, program string
+	cmd := &cobra.Command{
+		Use:   "test [FILE...]",
+		Short: "Print the request bodies of calls",
+		Long: `Print the body that a destination sends for each call, after its filters, redact and
+transform, one per line. Nothing is sent. Calls that are filtered or fail are reported on
+standard error with the reason.
+
+The destination is in the configuration file; --program replaces its program. Without a
+destination, --program applies to all calls. Calls are read from files or standard input:
+JSON, one call per line, as printed by collector calls --output jsonl, or an array of
+calls. With --collector they come from a running collector, which has the recent calls.
+
+The exit code is 1 if a call fails, if the input is invalid, or if there are no calls.`,
+		Example: `  collector transform test --config collector.yaml --destination crm < calls.jsonl
+  collector transform test --program '{text: "\(.userId) did \(.event)"}' calls.jsonl
+  collector transform test --config collector.yaml --destination crm --collector --since 1h`,
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
+	cmd.Flags().StringVar(&name, "destination", "", "the `name` of a destination in the configuration file")
+	cmd.Flags().StringVar(&program, "program", "", "a jq `program` to use instead of the one in the file")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	calls.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (path == "") != (name == "") {
+			return usagef("specify both --config and --destination, or --program alone")
+		}
+		if path == "" && program == "" {
+			return usagef("specify --config and --destination, or --program")
+		}
+		if path != "" {
+			c, err := config.Load(path)
+			if err != nil {
+				return reportProblems(cmd, err)
+			}
+			if err := t.choose(c, name); err != nil {
+				return err
+			}
+		}
+		if err := t.compile(program); err != nil {
+			return err
+		}
+		out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
+		if err := calls.each(cmd, args, func(place string, call []byte) { t.try(out, errOut, place, call) }); err != nil {
+			return err
+		}
+		return t.report(errOut)
+	}
+	return cmd
+}
+
+// trials applies the settings of a destination to calls, and counts the results.
+type trials struct {
+	destination tracking.Destination
+	rules       *redact.Rules
+	transform   webhook.Transform
+
+	sent, filtered, failed int
+}
+
+// choose selects a destination of a configuration.
+func (t *trials) choose(c *config.Config, name string) error {
+	all := c.Settings().Destinations
+	i := slices.IndexFunc(all, settings.DestinationNamed(name))
+	if i < 0 {
+		return usagef("--destination: the configuration has no destination %.80q", name)
+	}
+	t.destination, t.rules = all[i], all[i].Redact.Rules([]byte(c.RedactKey))
+	return nil
+}
+
+// compile compiles the program of the destination, or another one that is not empty.
+func (t *trials) compile(program string) error {
+	t.destination.Disabled = false
+	t.destination.Transform = cmp.Or(program, t.destination.Transform)
+	if p := settings.TransformProblem(jq.Compile, t.destination.Transform); p != nil {
+		return p
+	}
+	t.transform = settings.Transform(jq.Compile, t.destination.Transform)
+	return nil
+}
+
+// try prints the result for one call.
+func (t *trials) try(out, errOut io.Writer, place string, body []byte) {
+	source := ""
+	if len(t.destination.Sources) > 0 {
+		source = t.destination.Sources[0] // a call does not contain its source
+	}
+	call, err := fields.ReadCall(source, body)
+	var r engine.Trial
+	if err == nil {
+		r = engine.Try(&t.destination, t.rules, t.transform, &call)
+	} else {
+		r = engine.Trial{Failed: true, Reason: "the call is not a JSON object"}
+	}
+	switch {
+	case r.Failed:
+		t.failed++
+		fmt.Fprintf(errOut, "%s: failed: %s\n", plain(place), plain(r.Reason))
+	case r.Reason != "":
+		t.filtered++
+		fmt.Fprintf(errOut, "%s: filtered: %s\n", plain(place), plain(r.Reason))
+	default:
+		t.sent++
+		fmt.Fprintf(out, "%s\n", r.Body)
+	}
+}
+
+// report prints the counts.
+func (t *trials) report(errOut io.Writer) error {
+	n := t.sent + t.filtered + t.failed
+	if n == 0 {
+		return errors.New("no calls to try: specify files, or --collector")
+	}
+	fmt.Fprintf(errOut, "%s: %d sent, %d filtered, %d failed\n", count(n, "call"), t.sent, t.filtered, t.failed)
+	if t.failed > 0 {
+		return errReported
+	}
+	return nil
+}

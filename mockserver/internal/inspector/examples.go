@@ -1,0 +1,51 @@
+package inspector
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+)
+
+const (
+	maxExample     = 4 << 10 // bytes of a body in an example
+	maxDifferences = 50      // lines of an example
+)
+
+// A bodyExample is a recent call with the body that a form would send.
+type bodyExample struct {
+	Type, Title, Href string
+	Body, Reason      string          // one of them is empty
+	Failed            bool            // whether the call would fail, instead of being filtered
+	Differences       []jsondiff.Line // from the body without redaction and transform, at most maxDifferences
+	Total             int             // number of differences
+}
+
+// Examples returns the examples of the preview.
+func (f destinationForm) Examples() []bodyExample {
+	var all []bodyExample
+	for _, e := range f.Preview.Examples {
+		shown := bodyExample{
+			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason, Failed: e.Failed,
+			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
+		}
+		if e.Body != nil {
+			var indented bytes.Buffer
+			_ = json.Indent(&indented, e.Body, "", "  ") // cannot fail
+			shown.Body = text.Cut(maxExample, indented.String())
+			if d, err := jsondiff.ComparePaths(e.Input, e.Body); err == nil {
+				shown.Total = d.Differing
+				for _, l := range d.Lines {
+					if l.Kind != jsondiff.Same && len(shown.Differences) < maxDifferences {
+						shown.Differences = append(shown.Differences, l)
+					}
+				}
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
