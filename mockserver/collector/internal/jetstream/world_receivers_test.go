@@ -156,6 +156,7 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 	takes := time.Duration(r.chanceLocked(r.host+id, uint64(m.slowest)+1))
 	fails := r.chanceLocked(r.host+id, 100) < m.failures
 	if fails && m.status == 0 {
+		r.work.attempts++
 		p.mu.Unlock()
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	}
