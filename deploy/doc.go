@@ -4,10 +4,11 @@
 //     cluster.
 //   - packages contains the additional files of the deb and rpm packages. ../.goreleaser.yaml
 //     builds the packages and archives.
+//   - site_linux_test.go builds the documentation site, and checks its links.
 //
-// A test is skipped if a program that it needs is missing: buildah, dpkg, systemd-analyze, node,
-// or a program of ../examples. If the program's environment variable is set, the test fails
-// instead. The variables are REQUIRE_BUILDAH, REQUIRE_DPKG, REQUIRE_SYSTEMD and REQUIRE_NODE.
+// A test is skipped if a program that it needs is missing: buildah, dpkg, systemd-analyze, node, npm,
+// or a program of ../examples. If the program's environment variable is set, the test fails instead.
+// The variables are REQUIRE_BUILDAH, REQUIRE_DPKG, REQUIRE_SYSTEMD, REQUIRE_NODE and REQUIRE_NPM.
 // Image tests need root with permission to mount. A deb package is installed only if
 // REQUIRE_DPKG is set. The tests run only on Linux.
 package deploy
