@@ -81,6 +81,7 @@ func checkSiteLink(t *testing.T, dir string, pages map[string]string, page, link
 	if !ok {
 		assert.FileExists(t, filepath.Join(dir, name), "%s: %s", page, link)
 	} else if target.Fragment != "" {
-		assert.Contains(t, text, ` id="`+html.EscapeString(target.Fragment)+`"`, "%s: %s", page, link)
+		found := strings.Contains(text, ` id="`+html.EscapeString(target.Fragment)+`"`)
+		assert.True(t, found, "%s: %s: the page does not have the anchor", page, link)
 	}
 }
