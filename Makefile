@@ -1,6 +1,6 @@
 # `make` lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race check lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal cross modules ci
+.PHONY: help tools test race check lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal docs docs-preview cross modules ci
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,14 @@ pictures: ## take screenshots of each page of the inspector, in the directory PI
 
 terminal: ## draw collector dev in a terminal, for docs/inspector.md
 	PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestScreenshots$$' $(COLLECTOR)/internal/cli
+
+SITE = npm --prefix docs
+docs: ## build the documentation site in docs/.vitepress/dist; needs npm
+	$(SITE) install --no-save --no-audit --no-fund --ignore-scripts
+	$(SITE) run build
+
+docs-preview: docs ## serve the documentation site on a local port; needs npm
+	$(SITE) run preview
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 cross: ## build each module for each platform; the first run is slow
