@@ -42,7 +42,8 @@ var allowed = map[string][]string{
 	"alerts.signature":            {"service", "standard", "both"},
 	"telemetry.otlp.protocol":     {"grpc", "http"},
 	"sources[].onViolation":       {"report", "quarantine", "reject"},
-	"destinations[].type":         {"webhooks"},
+	"destinations[].type":         {"webhooks", "relay"},
+	"destinations[].region":       {"us", "eu"},
 	"destinations[].signature":    {"service", "standard", "both"},
 	"destinations[].aliasFields":  {"spaced", "camelCase"},
 	"destinations[].traceContext": {"parent", "all", "none"},
@@ -261,7 +262,9 @@ func TestSchemaHasTheAllowedValues(t *testing.T) {
 				}
 				text = fmt.Sprintf("{%s: %s}", name, text)
 			}
-			text = strings.Replace(text, "{alerts: {", "{alerts: {webhook: https://example.com, ", 1) // otherwise it is not checked
+			// Otherwise these settings are not checked.
+			text = strings.Replace(text, "{alerts: {", "{alerts: {webhook: https://example.com, ", 1)
+			text = strings.Replace(text, "{region:", "{type: relay, region:", 1)
 			field := strings.ReplaceAll(path, "[]", "[0]")
 			_, err := parse("c.yaml", []byte(text), testExpander(t.TempDir()), func(string) []netip.Addr { return nil })
 			refused := err != nil && strings.Contains(err.Error(), field+` is "`)
