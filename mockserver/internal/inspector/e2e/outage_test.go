@@ -75,6 +75,8 @@ func TestRowsNameFailingDestinationsOnOneLine(t *testing.T) {
 		assert.Less(t, eval[float64](b, `document.querySelector('#rows .c-state').getBoundingClientRect().height`), 31.0, "width %d", width)
 	}
 	b.look(1440, 844, false)
+	b.open("/") // a scroll event of the previous layout would close the popover
+	b.waitText(row(1)+" .c-state", "failed: alerts 404+4")
 	states := func() string { return b.text("#tip:popover-open") }
 	b.point(row(1) + " .c-state")
 	b.wait(`document.querySelector('#tip:popover-open') !== null`)
