@@ -20,6 +20,7 @@ type audience struct {
 	random  *rand.Rand
 	pool    []string                // user IDs
 	lists   map[int]map[string]bool // accepted lists, by the number of the sync
+	perhaps []map[string]bool       // lists that may be accepted although the request failed
 	begun   int                     // number of the last sync with a notice
 	begunAt time.Time               // time of the first notice of that sync
 	picture map[string]membership   // of the receiver
@@ -80,11 +81,12 @@ func (p *instance) sync(list map[string]bool) error {
 	s, err := p.engine.Users().StartSync(p.t.Context(), users.SyncRequest{
 		Kind: users.KindAudience, Name: "Big", Source: "web", Destination: "ads", AllowEmpty: true, List: strings.NewReader(strings.Join(slices.Sorted(maps.Keys(list)), "\n")),
 	})
-	if err != nil {
-		return err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err != nil {
+		p.audience.perhaps = append(p.audience.perhaps, list)
+		return err
+	}
 	p.audience.lists[s.Number] = list
 	return nil
 }
@@ -120,9 +122,14 @@ func (a *audience) begin(r *receiver, id string, body []byte) {
 	}
 }
 
-// confirms reports whether a notice agrees with the newest list with notices, or with a later list. The
-// lock is held.
+// confirms reports whether a notice agrees with the newest list with notices, or with a list that may
+// be later. The lock is held.
 func (a *audience) confirms(n audienceNotice) bool {
+	for _, list := range a.perhaps {
+		if list[n.UserID] == n.Traits.Big {
+			return true
+		}
+	}
 	for number, list := range a.lists {
 		if number >= a.begun && list[n.UserID] == n.Traits.Big {
 			return true
