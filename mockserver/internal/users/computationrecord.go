@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A computationRecord is the stored record of a computation, under computationKey.
@@ -120,12 +122,18 @@ func (r computationRecord) begun() time.Time {
 	return r.Syncs[begun-1].Timestamp
 }
 
-// latest returns the last list for which calls were created.
-func (r computationRecord) latest() storedList {
-	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" {
+// latest returns the last list for which a call for the user was created, or the current list.
+func (u *Service) latest(r computationRecord, user string) storedList {
+	if len(r.Queue) > 0 && r.next().State == SyncRunning && r.next().Deletion == "" && u.hasCall(r, user) {
 		return r.Queue[0]
 	}
 	return r.Current
+}
+
+// hasCall reports whether the first sync in the queue has created a call for a user.
+func (u *Service) hasCall(r computationRecord, user string) bool {
+	call := event.Batch{Source: r.Source, Calls: []tracking.Call{{ID: r.messageID(r.next().ID, user)}}}
+	return len(u.config.Known.Without(call).Calls) == 0
 }
 
 // messageID returns the messageId of a sync's call for a user.

@@ -155,7 +155,9 @@ const superseded = "superseded: a newer list contradicts this call"
 // read.
 //
 // A list is newer if its timestamp is later. Sync numbers cannot be compared, because they start
-// at 1 again after a computation is deleted and created again.
+// at 1 again after a computation is deleted and created again. A list that is being sent contradicts a
+// call only after its own call for the user was created. Otherwise, the user could get neither call if
+// the rest of the list is lost.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
 	id, ok := computationOfMessage(c.ID)
 	if !ok {
@@ -173,7 +175,7 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 		if err != nil || c.Source != r.Source || !notice.Timestamp.Before(r.begun()) {
 			return ""
 		}
-		list := r.latest()
+		list := u.latest(r, c.UserID)
 		now, err := u.valueIn(ctx, r, list, c.UserID)
 		switch {
 		case err == nil && bytes.Equal(notice.Traits[r.Key], now), err != nil && list.Upload == unreadable:

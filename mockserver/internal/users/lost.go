@@ -1,46 +1,41 @@
 package users
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // repair replaces the lists of the sync with copies without the lost entries, counts the lost
 // users, and restarts the sync. If no users are lost, it returns cause.
 //
 // For users lost from the current list, calls are created as if the destination did not know them.
-// Users lost from the next list may still be members. Therefore the users of the current list who sort
-// into its lost segments enter again: their earlier calls may have been filtered because the lost list
-// contradicted them. Users for whom this sync has already created a call leave.
+// Users lost from the next list may still be members, so their entries of the current list are
+// kept, except those of users for whom this sync has already created a call.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
 	before, given := w.record.Current, w.list()
-	current, next := w.salvageStored(ctx, w.record.ID, before, roster.Empty), w.salvageStored(ctx, w.record.ID, given, roster.Empty)
-	restBefore, errBefore := roster.Count(current)
-	restGiven, errGiven := roster.Count(next)
-	lost := before.Users - restBefore + given.Users - restGiven
-	if err := errors.Join(errBefore, errGiven); err != nil || lost == 0 {
-		return cmp.Or(err, cause)
-	}
-	if w.sync().Deletion == "" {
-		whole := w.salvageStored(ctx, w.record.ID, given, w.withoutCalls(current))
-		current, next = roster.Without(current, roster.Without(whole, next)), whole
-	}
-	storedCurrent, errBefore := w.upload(ctx, w.record.ID, current)
-	storedNext, errGiven := w.upload(ctx, w.record.ID, next)
-	if err := errors.Join(errBefore, errGiven); err != nil {
+	current, lost, err := w.salvage(ctx, before, roster.Empty)
+	if err != nil {
 		return err
 	}
-	err := w.note(ctx, func(r *computationRecord) {
-		r.Current, r.Users, r.Queue[0] = storedCurrent, storedCurrent.Users, storedNext
+	fill := roster.Empty
+	if w.sync().Deletion == "" {
+		fill = w.withoutCalls(w.salvageStored(ctx, w.record.ID, before, roster.Empty))
+	}
+	next, lostNext, err := w.salvage(ctx, given, fill)
+	if err != nil {
+		return err
+	}
+	if lost += lostNext; lost == 0 {
+		return cause
+	}
+	err = w.note(ctx, func(r *computationRecord) {
+		r.Current, r.Users, r.Queue[0] = current, current.Users, next
 		r.next().LostUsers += lost
 		r.next().Sent = 0
 	})
@@ -49,16 +44,30 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	}
 	w.config.Logger.Error("users of a list were lost because stored data is corrupt; the other users are processed",
 		"kind", w.record.Kind, "name", w.record.Name, "destination", w.record.Destination, "sync", w.sync().ID, "users", lost)
-	w.deleteLists(w.record.ID, before, given)
+	for _, list := range []storedList{before, given} {
+		if list != current && list != next {
+			w.deleteLists(w.record.ID, list)
+		}
+	}
 	return nil
+}
+
+// salvage stores a copy of a list without its lost segments. It returns the copy and the number of
+// lost users.
+func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq) (whole storedList, lost int64, err error) {
+	rest, err := roster.Count(w.salvageStored(ctx, w.record.ID, list, roster.Empty))
+	if err != nil || rest == list.Users {
+		return list, 0, err
+	}
+	whole, err = w.upload(ctx, w.record.ID, w.salvageStored(ctx, w.record.ID, list, fill))
+	return whole, list.Users - rest, err
 }
 
 // withoutCalls yields the entries of users for whom the sync has not created a call.
 func (w *syncWork) withoutCalls(list roster.Seq) roster.Seq {
 	return func(yield func(roster.Entry, error) bool) {
 		for e, err := range list {
-			call := event.Batch{Source: w.record.Source, Calls: []tracking.Call{{ID: w.messageID(e.User)}}}
-			if err == nil && len(w.config.Known.Without(call).Calls) == 0 {
+			if err == nil && w.hasCall(w.record, e.User) {
 				continue
 			}
 			if !yield(e, err) {
