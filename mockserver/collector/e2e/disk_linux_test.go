@@ -145,10 +145,8 @@ func asNobody(t *testing.T, dir string) func(*exec.Cmd) {
 		return nil
 	}
 	const nobody = 65534
-	text, err := os.ReadFile(binary) // the user cannot read the directory of binary
-	require.NoError(t, err)
-	own := filepath.Join(dir, "collector")
-	require.NoError(t, os.WriteFile(own, text, 0o700))
+	own := filepath.Join(dir, "collector")   // the user cannot read the directory of binary
+	require.NoError(t, os.Link(binary, own)) // a copy could be open for writing in a process that another test starts
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chown(path, nobody, nobody))
 	}))
