@@ -12,5 +12,6 @@ require (
 
 require (
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/segmentio/backo-go v1.1.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
