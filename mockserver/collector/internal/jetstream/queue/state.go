@@ -76,6 +76,7 @@ type Queue struct {
 	messages    map[uint64]*pendingMessage   // messages of CALLS with first attempts that have not ended
 	received    uint64                       // sequence number; all messages of CALLS for this destination up to it have been received
 	newest      uint64                       // sequence number of the newest received message of CALLS
+	handled     uint64                       // the consumer's number of the last message of CALLS that this process has handled
 	inOrder     bool                         // the reader wants entries in the order of their positions
 	unparked    bool                         // the reader wants entries in any order, and Unpark was called
 	ownership   *ownership                   // nil if this process does not own the destination, or no other process shares it
@@ -177,7 +178,7 @@ type puller struct {
 	// The fields below are used only by run.
 
 	alone    bool   // whether this process alone uses the consumer
-	received uint64 // number of messages received in this session
+	received uint64 // number of messages received from this consumer
 }
 
 // overtaking is the state of the search for messages of other sources behind a backlog.
