@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -150,5 +152,26 @@ func TestReplayDoesNotWaitForCallsOfAnotherSource(t *testing.T) {
 		w.replayFailed(l)
 		w.attach([]string{"web", "ios"})
 		w.wantNext("first-0")
+	})
+}
+
+// TestNextAttemptWaitsForTheLease ends an attempt in another process while this process has the lease.
+// The calls must not be leased twice at the same time: their leases would wait for each other.
+func TestNextAttemptWaitsForTheLease(t *testing.T) {
+	inOrderOf(t, nil, func(w *orderedWorld) {
+		w.add("web", "first")
+		l := w.next()
+		o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 2}, Attempt: 1, Again: []int{0}, Decided: time.Now(), Due: time.Now()}
+		w.journal.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+		counted, err := w.journal.queues.Record(o)
+		require.NoError(w, err)
+		require.True(w, counted)
+		require.NoError(w, w.journal.Settle(o, nil, nil))
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		_, err = w.reader.Next(ctx, journal.Want{InOrder: true})
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NoError(w, l.Finish(w.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		assert.Equal(w, 2, w.next().Entry().Attempt)
 	})
 }

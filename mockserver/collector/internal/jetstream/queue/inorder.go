@@ -77,9 +77,7 @@ func (q *Queue) park(o *record.Outcome) {
 	if len(o.Again) == 0 || !record.IsParked(o.Due.UnixNano()) {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.parked[o.Ref] = &item{Retry: record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes}}
+	q.parkItem(&item{Retry: record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes}})
 }
 
 // Resume implements journal.Reader.
@@ -153,7 +151,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
 			if record.IsParked(w.Due) {
-				q.repark(it)
+				q.parkItem(it)
 				first, _ := positions(w.ref, nil)
 				r.Resume(first)
 			}
@@ -165,7 +163,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		due := time.Unix(0, w.Due)
 		if record.IsParked(w.Due) {
 			due = time.Time{}
-			q.repark(it)
+			q.parkItem(it)
 		}
 		if !yield(q.entry(it, s), due) {
 			break
@@ -174,11 +172,11 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 	return nil
 }
 
-// repark parks an item that is parked in the account, unless it was resumed.
-func (q *Queue) repark(it *item) {
+// parkItem adds an item to q.parked, unless this process has already received or resumed its attempt.
+func (q *Queue) parkItem(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if have := q.items[it.Ref]; have == nil || have.Attempt != it.Attempt {
+	if q.find(it.Ref, it.Attempt) == nil {
 		q.parked[it.Ref] = it
 	}
 }

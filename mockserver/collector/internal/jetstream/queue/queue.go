@@ -168,12 +168,12 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 		}
 	})
 	have := q.items[it.Ref]
-	switch {
-	case have != nil && have.Attempt == it.Attempt:
-		have.msg = m // the message was redelivered
+	switch same := q.find(it.Ref, it.Attempt); {
+	case same != nil:
+		same.msg = m // the message was redelivered
 		q.mu.Unlock()
 		return
-	case waits.Attempt == it.Attempt: // if have is not nil, it is an earlier attempt that is about to be removed
+	case waits.Attempt == it.Attempt:
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		if it.isReplay() && q.inOrder {
 			it.Due = time.Time{} // first attempts are ordered by position

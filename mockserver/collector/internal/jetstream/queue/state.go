@@ -137,6 +137,7 @@ type pendingMessage struct {
 //	(none)   the server                 ready when its message arrives
 //	ready    items, ready               leased by Next; (none) if no reader wants it
 //	leased   items                      ended by Finish; ready after Return, or if its outcome cannot be stored
+//	next     item.next                  ready when the previous attempt is removed from items
 //	ended    items, until its outcome   (none) when its message is acknowledged
 //	         is settled
 type item struct {
@@ -145,6 +146,7 @@ type item struct {
 	msg          jetstream.Msg   // the message of a retry, to be acknowledged
 	since        time.Time       // when the item was received or returned
 	leased       bool
+	next         *item          // the next attempt, if another process ended this one, or nil
 	calls        chan readCalls // receives calls that are read ahead; nil if they are not
 	misses       int            // number of times that the item's calls were not found
 }
