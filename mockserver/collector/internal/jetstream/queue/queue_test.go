@@ -87,6 +87,20 @@ func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	}
 }
 
+// TestMessageReadAheadIsLeasedInOrder receives a message ahead of its turn. In order, it is leased when
+// its turn comes.
+func TestMessageReadAheadIsLeasedInOrder(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, q, r := oneMessage(ctx, t, 1)
+	calls, err := q.Stored(ctx, 2)
+	require.NoError(t, err)
+	require.NoError(t, q.ReceiveAhead(calls, "web"))
+	next, err := r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	assert.Equal(t, "m-0", next.Entry().Calls[0].ID)
+}
+
 // TestMessageIsReturnedWithAllParts checks that a message stays in the queue with all its parts if
 // a reader has just returned one of them. The server would redeliver all parts together.
 func TestMessageIsReturnedWithAllParts(t *testing.T) {
