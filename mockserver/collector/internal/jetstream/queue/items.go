@@ -151,11 +151,7 @@ func (q *Queue) drop(it *item) {
 func (q *Queue) remove(it *item) jetstream.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items[it.Ref] == it {
-		if delete(q.items, it.Ref); it.next != nil {
-			q.add(it.next)
-		}
-	}
+	q.giveWay(it)
 	p := it.message
 	if p == nil {
 		return it.msg
@@ -167,6 +163,17 @@ func (q *Queue) remove(it *item) jetstream.Msg {
 		delete(q.messages, it.Ref.Seq)
 	}
 	return p.msg
+}
+
+// giveWay removes an ended item from items, and adds the next attempt if it has arrived. The caller holds
+// the lock.
+func (q *Queue) giveWay(it *item) {
+	if q.items[it.Ref] != it {
+		return
+	}
+	if delete(q.items, it.Ref); it.next != nil {
+		q.add(it.next)
+	}
 }
 
 // ack acknowledges a message. If the acknowledgement is lost, the server redelivers the

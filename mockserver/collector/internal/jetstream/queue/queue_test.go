@@ -182,3 +182,20 @@ func TestNextRetriesAreReadAhead(t *testing.T) {
 		assert.Len(t, l.Entry().Calls, record.PartCalls)
 	}
 }
+
+// TestNextAttemptDoesNotWaitForFailedCalls cannot store a failed call in FAILED. The other call of the
+// entry is leased again meanwhile.
+func TestNextAttemptDoesNotWaitForFailedCalls(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, q, r := oneMessage(ctx, t, 2)
+	next, err := r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	q.FailToStoreFailed()
+	require.NoError(t, next.Finish(ctx, journal.Result{Parked: true, Outcomes: []tracking.Outcome{{State: tracking.StateFailed}, {State: tracking.StatePending}}}))
+	ended := next.Entry()
+	r.Resume(ended.Position(1))
+	next, err = r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	assert.Equal(t, 2, next.Entry().Attempt)
+}

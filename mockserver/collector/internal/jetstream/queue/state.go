@@ -138,8 +138,8 @@ type pendingMessage struct {
 //	ready    items, ready               leased by Next; (none) if no reader wants it
 //	leased   items                      ended by Finish; ready after Return, or if its outcome cannot be stored
 //	next     item.next                  ready when the previous attempt is removed from items
-//	ended    items, until its outcome   (none) when its message is acknowledged
-//	         is settled
+//	ended    items, until settling its  (none) when its message is acknowledged
+//	         outcome is attempted
 type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
