@@ -307,6 +307,39 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 }
 
+// TestDocumentMarkup checks that the pages of the documentation site are valid Vue templates: outside
+// code, they contain no expression and only complete HTML elements. A build of the site would fail.
+func TestDocumentMarkup(t *testing.T) {
+	code := regexp.MustCompile("(?ms)^ *```.*?^ *```$|<!--.*?-->|``.*?``|`[^`]*`")
+	tag := regexp.MustCompile(`</?[A-Za-z][^<>]*>?`)
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			text = code.ReplaceAll(text, nil)
+			assert.False(t, bytes.Contains(text, []byte("{{")), "%s: {{ outside code", page)
+			open := 0
+			for _, found := range tag.FindAllString(string(text), -1) {
+				switch name := strings.Trim(strings.Fields(found)[0], "<>"); name {
+				case "img", "source": // have no end tag
+					assert.True(t, strings.HasSuffix(found, ">"), "%s: %s", page, found)
+				case "picture":
+					open++
+				case "/picture":
+					open--
+				default:
+					t.Errorf("%s: write %s as code, or add the element to this test", page, found)
+				}
+				assert.Contains(t, []int{0, 1}, open, "%s: <picture> is not closed", page)
+			}
+			assert.Zero(t, open, "%s: <picture> is not closed", page)
+		}
+	}
+}
+
 // checkLink returns an error if the target of a link in a document does not exist.
 func checkLink(document, target string) error {
 	name, anchor, _ := strings.Cut(target, "#")
