@@ -139,13 +139,14 @@ func wholeFile(t *testing.T, b documents.Block) string {
 	return file.String() + "func _() {\n" + at + code + "}\n"
 }
 
-// build compiles the sources as packages of this module. It uses an overlay instead of writing
-// them to the module.
+// build compiles the sources as packages of this module, without linking them. It uses an overlay
+// instead of writing them to the module.
 func build(t *testing.T, sources map[string]string) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	args := []string{"build", "-overlay=" + filepath.Join(t.TempDir(), "overlay.json")}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	args := []string{"list", "-export", "-f=", "-overlay=" + file}
 	for n, block := range slices.Sorted(maps.Keys(sources)) {
 		name := filepath.Join(t.TempDir(), "block.go")
 		require.NoError(t, os.WriteFile(name, []byte(sources[block]), 0o600))
@@ -155,7 +156,7 @@ func build(t *testing.T, sources map[string]string) {
 	}
 	content, err := json.Marshal(overlay)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(strings.TrimPrefix(args[1], "-overlay="), content, 0o600))
+	require.NoError(t, os.WriteFile(file, content, 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 }
