@@ -146,7 +146,7 @@ func build(t *testing.T, sources map[string]string) {
 	require.NoError(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	file := filepath.Join(t.TempDir(), "overlay.json")
-	args := []string{"list", "-export", "-f=", "-overlay=" + file}
+	args := []string{"list", "-export", "-overlay=" + file}
 	for n, block := range slices.Sorted(maps.Keys(sources)) {
 		name := filepath.Join(t.TempDir(), "block.go")
 		require.NoError(t, os.WriteFile(name, []byte(sources[block]), 0o600))
