@@ -30,7 +30,8 @@ lint: tools ## run the linters, and check for unreachable code and API changes
 	done
 	@go vet $$(git grep -l '^// Code generated' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') # the linters skip generated code
 	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
-	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "these functions are unreachable, even from tests: delete them"; exit 1; }
+	@# deploy is one package with many dependencies: the linters find its unused functions.
+	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(filter-out %/deploy,$(MODULES))) | grep . || { echo "these functions are unreachable, even from tests: delete them"; exit 1; }
 	@{ $(TOOL_BIN)/repo api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/repo api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
 		{ echo "the public API changed: if this is intended, run make api"; exit 1; }
 
