@@ -139,13 +139,14 @@ func wholeFile(t *testing.T, b documents.Block) string {
 	return file.String() + "func _() {\n" + at + code + "}\n"
 }
 
-// build compiles the sources as packages of this module. It uses an overlay instead of writing
-// them to the module.
+// build compiles the sources as packages of this module, without linking them. It uses an overlay
+// instead of writing them to the module.
 func build(t *testing.T, sources map[string]string) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	args := []string{"build", "-overlay=" + filepath.Join(t.TempDir(), "overlay.json")}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	args := []string{"list", "-export", "-overlay=" + file}
 	for n, block := range slices.Sorted(maps.Keys(sources)) {
 		name := filepath.Join(t.TempDir(), "block.go")
 		require.NoError(t, os.WriteFile(name, []byte(sources[block]), 0o600))
@@ -155,7 +156,7 @@ func build(t *testing.T, sources map[string]string) {
 	}
 	content, err := json.Marshal(overlay)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(strings.TrimPrefix(args[1], "-overlay="), content, 0o600))
+	require.NoError(t, os.WriteFile(file, content, 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 }
@@ -303,6 +304,39 @@ func TestDocumentedLinks(t *testing.T) {
 			if target := string(match[1]); !strings.Contains(target, "://") {
 				assert.NoError(t, checkLink(document, target), "%s: %s", document, target)
 			}
+		}
+	}
+}
+
+// TestDocumentMarkup checks that the pages of the documentation site are valid Vue templates: outside
+// code, they contain no expression and only complete HTML elements. A build of the site would fail.
+func TestDocumentMarkup(t *testing.T) {
+	code := regexp.MustCompile("(?ms)^ *```.*?^ *```$|<!--.*?-->|``.*?``|`[^`]*`")
+	tag := regexp.MustCompile(`</?[A-Za-z][^<>]*>?`)
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			text = code.ReplaceAll(text, nil)
+			assert.False(t, bytes.Contains(text, []byte("{{")), "%s: {{ outside code", page)
+			open := 0
+			for _, found := range tag.FindAllString(string(text), -1) {
+				switch name := strings.Trim(strings.Fields(found)[0], "<>"); name {
+				case "img", "source": // have no end tag
+					assert.True(t, strings.HasSuffix(found, ">"), "%s: %s", page, found)
+				case "picture":
+					open++
+				case "/picture":
+					open--
+				default:
+					t.Errorf("%s: write %s as code, or add the element to this test", page, found)
+				}
+				assert.Contains(t, []int{0, 1}, open, "%s: <picture> is not closed", page)
+			}
+			assert.Zero(t, open, "%s: <picture> is not closed", page)
 		}
 	}
 }

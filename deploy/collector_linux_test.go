@@ -21,26 +21,20 @@ import (
 
 const collectorPackage = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 
-// built contains the path of the command after it has been built.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// repository is the root directory of the repository.
-var repository string
+// repository is the root directory of the repository, and shared is a directory for the files of
+// several tests.
+var repository, shared string
 
 func TestMain(m *testing.M) {
-	dir, err := filepath.Abs("..")
-	if err != nil {
+	var err error
+	if repository, err = filepath.Abs(".."); err != nil {
 		panic(err)
 	}
-	repository = dir
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	if shared, err = os.MkdirTemp("", "deploy"); err != nil {
+		panic(err)
 	}
+	code := m.Run()
+	_ = os.RemoveAll(shared)
 	os.Exit(code)
 }
 
@@ -52,23 +46,39 @@ const version = "v0.0.1"
 // C library is missing, program builds without cgo, as for a release, which takes a minute.
 func program(t *testing.T) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "deploy"); built.err != nil {
-			return
+	path, err := builtProgram()
+	require.NoError(t, err)
+	return path
+}
+
+var builtProgram = sync.OnceValues(func() (path string, err error) {
+	const flags = "-s -w -X " + collectorPackage + "/internal/cli.release=" + version
+	path = filepath.Join(shared, "collector")
+	for _, how := range []struct{ flags, cgo string }{{flags + " -linkmode external -extldflags -static", "1"}, {flags, "0"}} {
+		var out string
+		args := []string{"build", "-ldflags", how.flags, "-o", path, collectorPackage}
+		if out, err = run(context.Background(), "", []string{"CGO_ENABLED=" + how.cgo}, "go", args...); err == nil {
+			return path, nil
 		}
-		const flags = "-s -w -X " + collectorPackage + "/internal/cli.release=" + version
-		var out []byte
-		for _, how := range []struct{ flags, cgo string }{{flags + " -linkmode external -extldflags -static", "1"}, {flags, "0"}} {
-			cmd := exec.Command("go", "build", "-ldflags", how.flags, "-o", filepath.Join(built.dir, "collector"), collectorPackage)
-			cmd.Env = append(os.Environ(), "CGO_ENABLED="+how.cgo)
-			if out, built.err = cmd.CombinedOutput(); built.err == nil {
-				return
-			}
-		}
-		built.err = fmt.Errorf("building the command: %w\n%s", built.err, out)
-	})
-	require.NoError(t, built.err)
-	return filepath.Join(built.dir, "collector")
+		err = fmt.Errorf("building the command: %w\n%s", err, out)
+	}
+	return "", err
+})
+
+// run runs a program in dir for up to 10 minutes, and returns its output and its error.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // long enough for downloads and browsers on a busy machine
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// command runs a program as run does. It ends the program when the test ends.
+func command(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	return run(t.Context(), dir, env, name, args...)
 }
 
 // needs skips the test if a program is missing. If the environment variable is set, the test fails

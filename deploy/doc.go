@@ -6,7 +6,6 @@
 //   - packages contains the additional files of the deb and rpm packages. ../.goreleaser.yaml
 //     builds the packages and archives, a Homebrew cask and a Scoop manifest. ../.ci/release tags a
 //     release.
-//   - site_linux_test.go builds the documentation site, and checks its links.
 //
 // The tests also run the programs of ../examples, with the packages of ../testkit.
 //

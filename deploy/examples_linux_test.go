@@ -21,35 +21,26 @@ func example(name string) string { return filepath.Join(repository, "examples", 
 // with the command of the Dockerfile and the environment of the workflow.
 func TestNodeExample(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(example("node"))))
-	installTestkit(t, dir)
+	dir := nodeProject(t, example("node"))
 	out := test(t, dir, workflowEnv(t, dir), "npm", "test")
 	assert.Contains(t, out, "pass 3")
 }
 
-// This test runs the tests of the web page in Chromium. It installs the npm packages first.
+// This test runs the tests of the web page in Chromium.
 func TestPlaywrightExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "chromium", "REQUIRE_CHROMIUM")
 	chromium, err := exec.LookPath("chromium")
 	require.NoError(t, err)
-	page := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(page, "shop"), 0o755))
-	for _, name := range []string{"package.json", "server.js", "signup.test.js", "shop/index.html", "shop/shop.js"} {
-		text, err := os.ReadFile(filepath.Join(example("playwright"), name))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(page, name), text, 0o600))
-	}
-	installTestkit(t, page)
-	env := append(workflowEnv(t, example("playwright")), "CHROMIUM="+chromium)
+	page := nodeProject(t, example("playwright"))
+	env := append(workflowEnv(t, page), "CHROMIUM="+chromium)
 	out := test(t, page, env, "npm", "test")
 	assert.Contains(t, out, "pass 2")
 }
 
 func TestPythonExample(t *testing.T) {
 	t.Parallel()
-	python := installPlugin(t)
+	python := pythonWithPlugin(t)
 	out := test(t, example("python"), nil, python, "-B", "-m", "pytest", "-p", "no:cacheprovider")
 	assert.Contains(t, out, "3 passed")
 }

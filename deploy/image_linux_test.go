@@ -146,12 +146,21 @@ func awaitProgram(t *testing.T, p *harness.Process) (pid int) {
 	return pid
 }
 
-// A container is killed with pending calls, and a new one starts with the same volume. No calls are
-// lost.
-func TestImageKeepsCallsAfterKill(t *testing.T) {
+func TestImage(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	image := b.image()
+	for name, check := range map[string]func(*testing.T, *builder, string){
+		"metadata":              imageMetadata,
+		"keeps calls on a kill": imageKeepsCallsAfterKill,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, &builder{t, b.args}, image) })
+	}
+}
+
+// A container is killed with pending calls, and a new one starts with the same volume. No calls are
+// lost.
+func imageKeepsCallsAfterKill(t *testing.T, b *builder, image string) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	url := "http://" + address
@@ -222,10 +231,7 @@ func TestImageKeepsCallsAfterKill(t *testing.T) {
 	require.NoError(t, second.Wait(), second.Log())
 }
 
-func TestImageMetadata(t *testing.T) {
-	t.Parallel()
-	b := newBuilder(t)
-	image := b.image()
+func imageMetadata(t *testing.T, b *builder, image string) {
 	config := b.inspect(image).Config
 	assert.Equal(t, "65532:65532", config.User)
 	assert.Contains(t, config.Volumes, "/data")

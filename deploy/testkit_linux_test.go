@@ -2,12 +2,14 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,41 +17,87 @@ import (
 	analytics "github.com/seed-45eadc4a/analytics-go"
 )
 
-// command runs a program in dir for up to 10 minutes, and returns its output and its error.
-func command(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // long enough for downloads and browsers on a busy machine
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+const testkitPackage = "analytics-collector-testkit"
+
+// nodeProjects contains the directories of the Node programs that the tests run.
+func nodeProjects() []string {
+	return []string{filepath.Join(repository, "testkit", "node", "test"), example("node"), example("playwright")}
 }
 
-// installTestkit packs the npm package, installs the archive and the dependencies in dir, and skips
-// the test if the dependencies cannot be downloaded.
-func installTestkit(t *testing.T, dir string, dependencies ...string) {
+// nodePackages installs the packages of all Node programs in one directory, and returns its
+// directory node_modules. The testkit comes from an archive, as npm would publish it.
+var nodePackages = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(shared, "node")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	packed, err := run(context.Background(), "", nil, "npm", "pack", "--silent", "--pack-destination", dir, filepath.Join(repository, "testkit", "node"))
+	if err != nil {
+		return "", fmt.Errorf("npm pack: %w\n%s", err, packed)
+	}
+	archive := testkitPackage + "-" + analytics.Version + ".tgz"
+	args := []string{"install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5", filepath.Join(dir, archive)}
+	for _, project := range nodeProjects() {
+		needed, err := dependencies(project)
+		if err != nil {
+			return "", err
+		}
+		for name, version := range needed {
+			if name != testkitPackage {
+				args = append(args, name+"@"+version)
+			}
+		}
+	}
+	if out, err := run(context.Background(), dir, nil, "npm", args...); err != nil {
+		return "", fmt.Errorf("npm install: %w\n%s", err, out)
+	}
+	return filepath.Join(dir, "node_modules"), nil
+})
+
+// dependencies returns the versions of the packages in the file package.json of a directory.
+func dependencies(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil {
+		return nil, err
+	}
+	var manifest struct{ Dependencies, DevDependencies map[string]string }
+	err = json.Unmarshal(text, &manifest)
+	all := map[string]string{}
+	maps.Copy(all, manifest.Dependencies)
+	maps.Copy(all, manifest.DevDependencies)
+	return all, err
+}
+
+// nodeProject copies a Node program to a new directory. The program can import only the packages in
+// its package.json. nodeProject skips the test if the packages cannot be downloaded.
+func nodeProject(t *testing.T, source string) string {
 	t.Helper()
 	needs(t, "node", "REQUIRE_NODE")
 	needs(t, "npm", "REQUIRE_NPM")
-	packed, err := command(t, t.TempDir(), nil, "npm", "pack", "--silent", "--pack-destination", dir, filepath.Join(repository, "testkit", "node"))
-	require.NoError(t, err, packed)
-	archive := filepath.Join(dir, strings.TrimSpace(packed))
-	require.Equal(t, "analytics-collector-testkit-"+analytics.Version+".tgz", filepath.Base(archive))
-	args := append([]string{"install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5", archive}, dependencies...)
-	if out, err := command(t, dir, nil, "npm", args...); err != nil {
-		require.Empty(t, os.Getenv("REQUIRE_NPM"), "npm install: %v\n%s", err, out)
-		t.Skipf("the dependencies cannot be installed: npm install: %v", err)
+	packages, err := nodePackages()
+	if err != nil {
+		require.Empty(t, os.Getenv("REQUIRE_NPM"), err)
+		t.Skipf("the packages cannot be installed: %v", err)
 	}
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(source)))
+	needed, err := dependencies(dir)
+	require.NoError(t, err)
+	require.Contains(t, needed, testkitPackage)
+	modules := filepath.Join(dir, "node_modules")
+	require.NoError(t, os.RemoveAll(modules)) // the user's installation
+	needed[".bin"] = ""
+	for name := range needed {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(modules, name)), 0o755))
+		require.NoError(t, os.Symlink(filepath.Join(packages, name), filepath.Join(modules, name)))
+	}
+	return dir
 }
 
 // TestNodeTestkit runs the tests of the npm package with Vitest and Jest. They start the collector.
 func TestNodeTestkit(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(repository, "testkit", "node", "test"))))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private": true}`), 0o600))
-	installTestkit(t, dir, "vitest@4", "jest@30")
+	dir := nodeProject(t, nodeProjects()[0])
 	env := []string{"COLLECTOR_COMMAND=" + program(t), "COLLECTOR_URL=", "NO_COLOR=1"}
 	for _, args := range [][]string{{"vitest", "run", "vitest.test.mjs"}, {"jest", "jest.test.js"}} {
 		out, err := command(t, dir, env, filepath.Join("node_modules", ".bin", args[0]), args[1:]...)
@@ -58,30 +106,42 @@ func TestNodeTestkit(t *testing.T) {
 	}
 }
 
-// installPlugin builds the wheel of the pytest plugin, and installs it in a new virtual environment.
-// It returns the path of the environment's Python.
-func installPlugin(t *testing.T) string {
+// plugin builds the wheel of the pytest plugin, and installs it in a virtual environment. It returns
+// the path of the environment's Python.
+var plugin = sync.OnceValues(func() (string, error) {
+	const python = "/usr/bin/python3"
+	dir := filepath.Join(shared, "python")
+	source, dist, env := filepath.Join(dir, "source"), filepath.Join(dir, "dist"), filepath.Join(dir, "env")
+	if err := os.CopyFS(source, os.DirFS(filepath.Join(repository, "testkit", "python"))); err != nil { // the build writes to it
+		return "", err
+	}
+	installed := filepath.Join(env, "bin", "python")
+	for _, args := range [][]string{
+		{"-m", "build", "--no-isolation", "--outdir", dist, source},
+		{"-m", "venv", "--without-pip", "--system-site-packages", env},
+		{"-m", "pip", "--python", installed, "install", "--quiet", "--no-index", "--no-deps", "--find-links", dist, "pytest-analytics-collector"},
+	} {
+		if out, err := run(context.Background(), "", nil, python, args...); err != nil {
+			return "", fmt.Errorf("python3 %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return installed, nil
+})
+
+// pythonWithPlugin returns the path of a Python with the pytest plugin.
+func pythonWithPlugin(t *testing.T) string {
 	t.Helper()
 	needs(t, "pytest-3", "REQUIRE_PYTEST") // only Debian's Python has the packages
 	needs(t, "pyproject-build", "REQUIRE_PYBUILD")
-	const python = "/usr/bin/python3"
-	dir := t.TempDir()
-	source, dist, env := filepath.Join(dir, "source"), filepath.Join(dir, "dist"), filepath.Join(dir, "env")
-	require.NoError(t, os.CopyFS(source, os.DirFS(filepath.Join(repository, "testkit", "python")))) // the build writes to it
-	do(t, python, "-m", "build", "--no-isolation", "--outdir", dist, source)
-	wheels, err := filepath.Glob(filepath.Join(dist, "pytest_analytics_collector-*.whl"))
+	python, err := plugin()
 	require.NoError(t, err)
-	require.Len(t, wheels, 1)
-	do(t, python, "-m", "venv", "--without-pip", "--system-site-packages", env)
-	installed := filepath.Join(env, "bin", "python")
-	do(t, python, "-m", "pip", "--python", installed, "install", "--quiet", "--no-index", "--no-deps", wheels[0])
-	return installed
+	return python
 }
 
 // TestPythonTestkit runs the tests of the pytest plugin. They start the collector.
 func TestPythonTestkit(t *testing.T) {
 	t.Parallel()
-	python := installPlugin(t)
+	python := pythonWithPlugin(t)
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(repository, "testkit", "python", "tests"))))
 	env := []string{"COLLECTOR_COMMAND=" + program(t), "COLLECTOR_URL="}

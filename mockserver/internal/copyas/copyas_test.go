@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // examples contains stored calls by name.
 var examples = map[string]string{
@@ -89,7 +90,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || string(want) != out.String() {
-			t.Errorf("%s is not as in %s (%v), which -update writes anew:\n%s", name, path, err, out.String())
+			t.Errorf("%s is not as in %s (%v), which -update writes:\n%s", name, path, err, out.String())
 		}
 	}
 }
@@ -181,13 +182,25 @@ func TestSignedCurlIsVerified(t *testing.T) {
 }
 
 func TestGoSendsSameCall(t *testing.T) {
+	dir, servers := newPackage(t), map[string]*mockserver.Server{}
+	// One program contains the programs of all examples, because linking takes most of the time.
+	var imports, programs strings.Builder
+	for name := range examples {
+		servers[name] = mockserver.RunT(t)
+		code := copyas.Go(copyas.Collector{Endpoint: servers[name].URL}, example(t, name))
+		code = strings.NewReplacer("package main", "package "+name, "func main()", "func Main()").Replace(code)
+		write(t, filepath.Join(dir, name, "program.go"), code)
+		fmt.Fprintf(&imports, "import %q\n", "github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas/"+filepath.ToSlash(filepath.Join(dir, name)))
+		fmt.Fprintf(&programs, "%q: %s.Main,\n", name, name)
+	}
+	write(t, filepath.Join(dir, "main.go"), fmt.Sprintf("package main\nimport \"os\"\n%sfunc main() {\n\tmap[string]func(){\n%s}[os.Args[1]]()\n}\n", &imports, &programs))
+	all := filepath.Join(t.TempDir(), "all.exe") // Windows requires the suffix
+	run(t, "go", []string{"build", "-o", all, "./" + dir}, "")
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			c := example(t, name)
-			srv := mockserver.RunT(t)
-			goTool(t, "run", "main.go", copyas.Go(copyas.Collector{Endpoint: srv.URL}, c))
-			got := srv.Expect(t, mockserver.OfType(c.Type))
+			run(t, all, []string{name}, "")
+			got := servers[name].Expect(t, mockserver.OfType(c.Type))
 			want := same(t, c.Body)
 			delete(want, "extra\n")
 			if _, isNumber := want["userId"].(json.Number); isNumber {
@@ -211,38 +224,43 @@ func TestGoSendsSameCall(t *testing.T) {
 }
 
 func TestGoTestMatchesCall(t *testing.T) {
+	var names []string
+	dir := newPackage(t)
 	for name := range examples {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := example(t, name)
-			if name != "track" && name != "group" {
-				// The client cannot send the field extra of hostile or the numeric ID of identify. For
-				// the others, TestGolden covers the expectation, and go vet is faster than go test.
-				goTool(t, "vet", "copied_test.go", copyas.GoTest(c))
-				return
-			}
+		c := example(t, name)
+		test := copyas.GoTest(c)
+		if name != "hostile" && name != "identify" { // the client cannot send the field extra or the numeric ID: their tests are only compiled
 			call := copyas.Go(copyas.Collector{Endpoint: "x"}, c)
 			call = call[strings.Index(call, "if err :="):strings.Index(call, "if err := client.Close()")]
-			test := strings.Replace(copyas.GoTest(c), "// Replace this comment with the code that makes the call with client.", call, 1)
-			test = strings.Replace(strings.ReplaceAll(test, "log.Fatal", "t.Fatal"), `"testing"`, "\"testing\"\n\"encoding/json\"", 1)
-			goTool(t, "test", "copied_test.go", test+"\nvar _ json.Number\n")
-		})
+			test = strings.Replace(test, "// Replace this comment with the code that makes the call with client.", call, 1)
+			test = strings.Replace(strings.ReplaceAll(test, "log.Fatal", "t.Fatal"), `"testing"`, "\"testing\"\n\"encoding/json\"", 1) + "\nvar _ json.Number\n"
+			names = append(names, regexp.MustCompile(`func (Test\w+)`).FindStringSubmatch(test)[1])
+		}
+		write(t, filepath.Join(dir, name+"_test.go"), test)
 	}
+	run(t, "go", []string{"test", "-run", "^(" + strings.Join(names, "|") + ")$", "./" + dir}, "")
 }
 
-// goTool writes a file in the root module and runs the go command on it.
-func goTool(t *testing.T, command, file, code string) {
+// newPackage returns a new directory in the root module.
+func newPackage(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("testdata", "copied-")
+	dir, err := os.MkdirTemp("testdata", "copied-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	path := filepath.Join(folder, file)
-	if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// write writes a file and creates its directory.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "go", []string{command, "./" + path}, "")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestNodeSendsSameCall(t *testing.T) {
