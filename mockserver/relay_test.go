@@ -158,8 +158,8 @@ func TestRelayInAPI(t *testing.T) {
 		key        string
 	}{
 		{"/r", `{"maxPerSecond":5}`, 200, nil, "secret-key"},
-		{"/r", `{"endpoint":"https://b.example"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
-		{"/r", `{"endpoint":"","region":"eu"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
+		{"/r", `{"endpoint":"https://b.example"}`, 422, "writeKey: belongs to the previous endpoint: enter the write key for the new endpoint", "secret-key"},
+		{"/r", `{"endpoint":"","region":"eu"}`, 422, "writeKey: belongs to the previous endpoint: enter the write key for the new endpoint", "secret-key"},
 		{"/r", `{"endpoint":"https://a.example/v1"}`, 200, nil, "secret-key"},
 		{"/r", `{"endpoint":"","region":"eu","writeKey":"another-key"}`, 200, nil, "another-key"},
 		{"/r", `{"writeKey":" another"}`, 422, "writeKey: begins or ends with white space: remove it; a value from a file may end with a line break", "another-key"},
