@@ -188,7 +188,7 @@ func TestWideningAnOrder(t *testing.T) {
 	report := baseline.Compare(run("C1 A3 A2 D1"), file)
 	golden(t, "any-order", report.Text()+"\n")
 	_, err = baseline.Merge(run("A1 B1 C1"), file, true)
-	require.ErrorContains(t, err, "the runs have different calls:\n1 difference")
+	require.ErrorContains(t, err, "the runs have different calls, and wildcards replace only values:\n1 difference")
 	_, err = baseline.Merge(record(t, first), file, true)
 	require.ErrorContains(t, err, "the runs have different calls")
 }
@@ -329,7 +329,7 @@ func TestEachChangeIsReported(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	_, err := baseline.Record(make([]json.RawMessage, baseline.MaxCalls+1))
-	require.EqualError(t, err, "a baseline has at most 5,000 calls, and the run has at least 5,001")
+	require.EqualError(t, err, "a baseline contains at most 5,000 calls, and the run has at least 5,001")
 	_, err = baseline.Record([]json.RawMessage{[]byte(`{}`), []byte(`[]`)})
 	require.EqualError(t, err, "call 2 is not a JSON object")
 }
@@ -395,8 +395,8 @@ func TestInvalidFiles(t *testing.T) {
 		`{"users":[]}`:               "not a baseline of version 1: version is 0",
 		`{"version":2,"users":[]}`:   "not a baseline of version 1: version is 2",
 		`{"version":1} {}`:           "not a baseline: data after the first value",
-		`{"version":1,"users":[{}]}`: "users[0] must have at least one call, and no null",
-		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1] must have at least one call, and no null",
+		`{"version":1,"users":[{}]}`: "users[0].calls must be a list of at least one call, without null",
+		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[1]}]}`:                   "not a baseline: cannot unmarshal number into Go struct field user.users.calls of type baseline.call",
 		`{"version":1,"users":[{"calls":[{}],"order":"none"}]}`:   `users[0].order is "none": use "any", or remove it`,
 		`{"version":1,"users":[{"calls":[{}],"name":"x"}]}`:       `not a baseline: unknown field "name"`,
