@@ -68,7 +68,8 @@ func TestTransformChangesSignedBodies(t *testing.T) {
 	})
 }
 
-// A transform without an answer is retried, and a failed call can be replayed after a fix of the program.
+// If a transform has no result in time, the call is retried. A failed call can be replayed after the
+// program is fixed.
 func TestTransformIsRetriedAndReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0

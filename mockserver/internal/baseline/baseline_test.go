@@ -216,7 +216,7 @@ func TestMergeAdoptsChanges(t *testing.T) {
 // A scenario is a random test run.
 type scenario struct{ random *rand.Rand }
 
-// value returns a value that is equal in each run, or one that differs and is recognized.
+// value returns a constant value, or a value with a recognized format that differs between runs.
 func (s scenario) value(fresh *rand.Rand) string {
 	hex := func(n int) string {
 		b := make([]byte, n)
@@ -334,8 +334,7 @@ func TestLimits(t *testing.T) {
 	require.EqualError(t, err, "call 2 is not a JSON object")
 }
 
-// TestManyCalls compares files of the maximum size. Comparing each call with each other one would
-// take minutes.
+// TestManyCalls compares files of the maximum size. Comparing all pairs of calls would take minutes.
 func TestManyCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -349,7 +348,7 @@ func TestManyCalls(t *testing.T) {
 		require.NoError(t, err)
 		return f
 	}
-	// The last call of a single user is another one; of many users, each call differs.
+	// With a single user, the last call differs. With many users, each call differs.
 	for users, want := range map[int]int{1: 1, baseline.MaxCalls: baseline.MaxCalls} {
 		assert.Len(t, baseline.Compare(run(users, 1), run(users, 0)).Differences, want)
 	}
