@@ -94,8 +94,7 @@ receives every call, and one 2xx response counts as delivered.
 With --write-key-file, the destination is a relay. It sends calls to Segment, or to
 another collector at the URL, such as RudderStack or Jitsu.
 
-The destination is saved, and can be changed in the inspector. The inspector and the
-admin API offer further settings.`,
+The destination is saved. To change it, use the inspector, which has further settings.`,
 		Example: `  collector destinations add crm https://crm.example.com/hook
   collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt
   collector destinations add segment --write-key-file key.txt
