@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,11 +142,13 @@ func userOf(id string) (user string, number int) {
 // RoundTrip implements http.RoundTripper: it sends a request of a collector to a receiver.
 func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := p.receivers[req.URL.Host]
-	body, err := io.ReadAll(req.Body)
+	calls, err := sentCalls(req)
 	if err != nil {
-		p.problem("a request without a body: %v", err)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.problem("a request to %s without calls: %v", r.host, err)
+		return nil, err
 	}
-	calls := sentCalls(req.Header.Get("X-Message-Id"), body)
 	id := calls[0].id
 	p.mu.Lock()
 	if p.dead {
@@ -181,7 +184,7 @@ func (p *instance) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.dead || canceled != nil && errors.Is(context.Cause(req.Context()), context.Canceled) && r.chanceLocked(id, 2) == 0 {
 		status = 0 // the receiver noticed that the request was canceled
 	}
-	response := r.finishAll(p, calls, status)
+	response := r.finishAll(p, calls, status, isRelayed(req))
 	switch {
 	case canceled != nil:
 		return nil, canceled
@@ -205,31 +208,56 @@ type sentCall struct {
 	body []byte
 }
 
-// sentCalls returns the calls in a request, which is a batch if it has no ID.
-func sentCalls(id string, body []byte) (calls []sentCall) {
-	if id != "" {
-		return []sentCall{{id, body}}
+// sentCalls returns the calls in a request.
+func sentCalls(req *http.Request) (calls []sentCall, err error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	if id := req.Header.Get("X-Message-Id"); id != "" {
+		return []sentCall{{id, body}}, nil
 	}
 	var batch []json.RawMessage
-	_ = json.Unmarshal(body, &batch) // another body contains no calls
+	if isRelayed(req) {
+		batch, err = relayedCalls(body)
+	} else {
+		err = json.Unmarshal(body, &batch)
+	}
+	if err == nil && len(batch) == 0 {
+		err = errors.New("the batch is empty")
+	}
 	for _, body := range batch {
 		var c struct{ MessageID string }
-		_ = json.Unmarshal(body, &c)
+		err = errors.Join(err, json.Unmarshal(body, &c))
 		calls = append(calls, sentCall{c.MessageID, body})
 	}
-	return calls
+	return calls, err
+}
+
+// isRelayed reports whether a relay sent a request.
+func isRelayed(req *http.Request) bool { return req.Header.Get(webhook.RelayHeader) != "" }
+
+// relayedCalls returns the calls in the body of a relay's request.
+func relayedCalls(body []byte) ([]json.RawMessage, error) {
+	plain, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	var request struct{ Batch []json.RawMessage }
+	err = json.NewDecoder(plain).Decode(&request)
+	return request.Batch, err
 }
 
 // finishAll records a response to a request, and returns its body. The receiver does not accept some
-// calls of a batch. The lock is held.
-func (r *receiver) finishAll(p *instance, calls []sentCall, status int) []byte {
+// calls of a batch, unless they were relayed. The lock is held.
+func (r *receiver) finishAll(p *instance, calls []sentCall, status int, relayed bool) []byte {
 	var response webhook.BatchResponse
 	for _, c := range calls {
 		of := status
 		switch {
 		case len(calls) > 1 && status == http.StatusBadRequest:
 			of = 0 // it does not concern all calls
-		case len(calls) > 1 && status == http.StatusOK && r.chanceLocked(r.host+c.id, 8) == 0:
+		case len(calls) > 1 && !relayed && status == http.StatusOK && r.chanceLocked(r.host+c.id, 8) == 0:
 			f := webhook.FailedCall{MessageID: c.id, Retry: r.chanceLocked(r.host+c.id, 2) == 0}
 			response.Failed = append(response.Failed, f)
 			if of = http.StatusBadRequest; f.Retry {

@@ -123,8 +123,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for _, d := range []tracking.Destination{{Name: "crm"}, {Name: "ads", Sources: []string{"web"}}} {
 		d.SharedSecret = "shared-secret"
 		d.Webhooks = []webhook.Endpoint{{URL: "http://" + d.Name + "/?token=url-secret", Headers: map[string]string{"Authorization": "header-secret"}}}
-		if d.Name == "crm" {
+		switch {
+		case d.Name == "crm":
 			d.Order = tracking.OrderUser
+		case seed%3 == 0: // ads receives the calls from a relay
+			d.Settings = webhook.Settings{Type: webhook.TypeRelay, WriteKey: "relay-secret", Endpoint: "http://" + d.Name}
 		}
 		w.settings.Destinations = append(w.settings.Destinations, d)
 		w.receivers[d.Name] = newReceiver(w, d.Name)

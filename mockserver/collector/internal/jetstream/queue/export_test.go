@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -109,3 +110,16 @@ func (q *Queue) AwaitReads() (n int) {
 	}
 	return n
 }
+
+// A failingSettler fails to store failed calls.
+type failingSettler struct{ Settler }
+
+func (s failingSettler) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+	if len(failed) > 0 {
+		return errors.New("no space")
+	}
+	return s.Settler.Settle(o, failed, traces)
+}
+
+// FailToStoreFailed makes Settle fail for failed calls.
+func (q *Queue) FailToStoreFailed() { q.set.settler = failingSettler{q.set.settler} }

@@ -46,34 +46,30 @@ func (q *Queue) placeReplays() {
 	}
 }
 
-// reachReplay reports whether the first item is a replay that may be leased now. It checks
-// whether CALLS contains messages before it that have not been received.
-func (q *Queue) reachReplay(ctx context.Context) bool {
+// reachReplay reports whether the first item is a replay that may be leased now, because this process
+// has received all messages of CALLS before it. The consumer does not deliver the message of a replay.
+func (q *Queue) reachReplay(ctx context.Context) (bool, error) {
 	q.mu.Lock()
 	number, ok := q.ready.First()
-	from, to := q.received, record.RefOf(number).Seq
+	waits, phase := ok && number > q.limit(), q.phase
 	q.mu.Unlock()
-	if !ok || to <= from {
-		return false
+	if !waits {
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.RequestTimeout)
 	defer cancel()
-	var sources []string
-	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
-	for _, subject := range q.set.Names.CallSubjects(sources) {
-		next, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, from+1)
-		if err == nil && next.Sequence < to || err != nil && !store.IsMissing(err) {
-			return false // the earlier message must be delivered first
-		}
+	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.consumerName(record.StreamCalls))
+	if err != nil {
+		return false, fmt.Errorf("journal: the consumer of the calls before a replay for %q: %w", q.name, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.received = max(q.received, to-1)
-	if it := q.items[record.RefOf(number)]; it != nil && it.isReplay() {
-		q.received = max(q.received, to) // the consumer does not deliver the message
-		return true
+	info := consumer.CachedInfo()
+	if phase.Err() != nil || info.NumPending > 0 || info.Delivered.Consumer > q.handled {
+		return false, nil // the earlier messages wake the reader when they arrive
 	}
-	return false
+	q.received = max(q.received, record.RefOf(number).Seq)
+	return true, nil
 }
 
 // park adds the calls of a parked outcome to q.parked, where they wait for Resume.
@@ -81,9 +77,7 @@ func (q *Queue) park(o *record.Outcome) {
 	if len(o.Again) == 0 || !record.IsParked(o.Due.UnixNano()) {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.parked[o.Ref] = &item{Retry: record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes}}
+	q.parkItem(&item{Retry: record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes}})
 }
 
 // Resume implements journal.Reader.
@@ -157,7 +151,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
 			if record.IsParked(w.Due) {
-				q.repark(it)
+				q.parkItem(it)
 				first, _ := positions(w.ref, nil)
 				r.Resume(first)
 			}
@@ -169,7 +163,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 		due := time.Unix(0, w.Due)
 		if record.IsParked(w.Due) {
 			due = time.Time{}
-			q.repark(it)
+			q.parkItem(it)
 		}
 		if !yield(q.entry(it, s), due) {
 			break
@@ -178,11 +172,11 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 	return nil
 }
 
-// repark parks an item that is parked in the account, unless it was resumed.
-func (q *Queue) repark(it *item) {
+// parkItem adds an item to q.parked, unless this process has already received or resumed its attempt.
+func (q *Queue) parkItem(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if have := q.items[it.Ref]; have == nil || have.Attempt != it.Attempt {
+	if q.find(it.Ref, it.Attempt) == nil {
 		q.parked[it.Ref] = it
 	}
 }

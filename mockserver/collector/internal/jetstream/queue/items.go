@@ -65,10 +65,24 @@ func (q *Queue) addMessage(m *record.Calls, payload []byte, msg jetstream.Msg) b
 	return true
 }
 
-// add adds an item. The caller holds the lock.
+// add adds an item. While the previous attempt is leased, the item waits until that lease has ended. The
+// caller holds the lock.
 func (q *Queue) add(it *item) {
+	if have := q.items[it.Ref]; have != nil && have.leased {
+		have.next = it
+		return
+	}
 	q.items[it.Ref] = it
 	q.makeReady(it)
+}
+
+// find returns the item of an attempt, or nil. The caller holds the lock.
+func (q *Queue) find(ref record.Ref, attempt int) *item {
+	it := q.items[ref]
+	for it != nil && it.Attempt != attempt {
+		it = it.next
+	}
+	return it
 }
 
 // makeReady makes an item available to readers. The caller holds the lock.
@@ -137,9 +151,7 @@ func (q *Queue) drop(it *item) {
 func (q *Queue) remove(it *item) jetstream.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items[it.Ref] == it {
-		delete(q.items, it.Ref)
-	}
+	q.giveWay(it)
 	p := it.message
 	if p == nil {
 		return it.msg
@@ -151,6 +163,17 @@ func (q *Queue) remove(it *item) jetstream.Msg {
 		delete(q.messages, it.Ref.Seq)
 	}
 	return p.msg
+}
+
+// giveWay removes an ended item from items, and adds the next attempt if it has arrived. The caller holds
+// the lock.
+func (q *Queue) giveWay(it *item) {
+	if q.items[it.Ref] != it {
+		return
+	}
+	if delete(q.items, it.Ref); it.next != nil {
+		q.add(it.next)
+	}
 }
 
 // ack acknowledges a message. If the acknowledgement is lost, the server redelivers the
@@ -178,6 +201,9 @@ func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
 		return may[it.message] == it.message.left
 	}) {
 		delete(q.items, it.Ref)
+		if it.next != nil && it.next.msg != nil {
+			naks = append(naks, it.next.msg)
+		}
 		switch p := it.message; {
 		case p == nil && it.msg == nil: // a resumed item has no message
 		case p == nil:

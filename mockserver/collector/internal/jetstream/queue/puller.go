@@ -32,58 +32,66 @@ func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Con
 }
 
 // run requests messages until the queue is closed. It starts a new session after the connection
-// was replaced or a request failed, because delivered messages may have been lost. A shared
-// consumer redelivers them after AckWait. If this process alone uses the consumer, that is too
-// late: later messages would be delivered first and raise the low-water mark. So run replaces
-// such a consumer.
+// was replaced or a request failed, because delivered messages may have been lost.
 func (p *puller) run() {
-	missed := false
 	for {
-		hadConsumer, err := p.session(missed)
+		err := p.session()
 		if p.queue.ctx.Err() != nil {
 			return
 		}
 		p.queue.set.Log.Debug("requesting messages failed; retrying", "destination", p.queue.name, "stream", p.kind, "error", err)
-		missed = missed || hadConsumer
 		if pause.For(p.queue.ctx, repairPause) != nil {
 			return
 		}
 	}
 }
 
-// session requests messages on the current connection. It reports whether a consumer existed.
-func (p *puller) session(missed bool) (hadConsumer bool, err error) {
+// session requests messages on the current connection until that fails.
+func (p *puller) session() error {
 	p.queue.mu.Lock()
 	ctx, cancel := context.WithCancel(p.queue.phase)
 	p.alone = !p.queue.set.Shared || p.queue.ownership != nil && p.kind == record.StreamCalls
 	p.queue.mu.Unlock()
 	defer cancel()
 	defer context.AfterFunc(p.queue.set.Link.Load().Lost, cancel)()
-	p.received = 0
-	consumer, err := p.consumer(ctx, missed && p.alone)
+	consumer, err := p.consumer(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer consumer.Stop()
+	p.begin()
 	for err == nil {
 		err = p.fetch(ctx, consumer)
 	}
-	return true, err
+	return err
 }
 
-// consumer returns the consumer. It creates the consumer if it is missing, and replaces it
-// if replace is set.
-func (p *puller) consumer(ctx context.Context, replace bool) (store.Consumer, error) {
+// begin resets the numbers of received messages.
+func (p *puller) begin() {
+	p.received = 0
+	if p.kind == record.StreamCalls {
+		p.queue.mu.Lock()
+		defer p.queue.mu.Unlock()
+		p.queue.handled = 0
+	}
+}
+
+// consumer returns the consumer, and creates it if it is missing. A consumer may have delivered
+// messages in an earlier session that were lost. A shared consumer redelivers them after AckWait. If
+// this process alone uses the consumer, that is too late: later messages would be delivered first and
+// raise the low-water mark. So such a consumer is replaced.
+func (p *puller) consumer(ctx context.Context) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.consumerName(p.kind)
-	if replace {
-		if err := js.DeleteConsumer(ctx, stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return nil, err
+	found, err := js.Consumer(ctx, stream, name)
+	if err == nil && p.alone && found.CachedInfo().Delivered.Consumer > 0 {
+		if err = js.DeleteConsumer(ctx, stream, name); err == nil {
+			err = jetstream.ErrConsumerNotFound
 		}
 	}
-	if consumer, err := js.Consumer(ctx, stream, name); !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return consumer, err
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return found, err
 	}
 	if err := p.queue.ensure(ctx); err != nil {
 		return nil, err
@@ -119,10 +127,8 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 		if err != nil {
 			return err
 		}
-		if p.alone && p.queue.set.Shared {
-			if p.received++; meta.Sequence.Consumer != p.received {
-				return errGap
-			}
+		if p.received++; p.alone && meta.Sequence.Consumer != p.received {
+			return errGap
 		}
 		p.handle(ctx, m, meta)
 		p.queue.pull()

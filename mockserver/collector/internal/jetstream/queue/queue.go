@@ -70,6 +70,9 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
 	if err != nil {
 		q.set.Log.Error("a message of calls cannot be read; it stays in CALLS", "destination", q.name, "error", err)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.arrived(meta)
 		return
 	}
 	if err := q.awaitAccount(ctx, seq); err != nil {
@@ -82,14 +85,20 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 		_ = m.Nak()
 		return
 	}
-	q.received, q.newest, q.ahead.behind = max(q.received, seq), max(q.newest, seq), meta.NumPending
 	here := q.addMessage(parsed, m.Data(), m)
-	if !here && q.inOrder {
-		q.wake() // entries that waited for this message may be leased now
-	}
+	q.arrived(meta)
 	q.mu.Unlock()
 	if !here {
 		q.ackEnded(m, meta, seq)
+	}
+}
+
+// arrived records that a message of CALLS has been handled. The caller holds the lock.
+func (q *Queue) arrived(meta *jetstream.MsgMetadata) {
+	seq := meta.Sequence.Stream
+	q.received, q.newest, q.ahead.behind = max(q.received, seq), max(q.newest, seq), meta.NumPending
+	if q.handled = meta.Sequence.Consumer; q.inOrder {
+		q.wake() // entries that waited for this message may be leased now
 	}
 }
 
@@ -159,12 +168,12 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 		}
 	})
 	have := q.items[it.Ref]
-	switch {
-	case have != nil && have.Attempt == it.Attempt:
-		have.msg = m // the message was redelivered
+	switch same := q.find(it.Ref, it.Attempt); {
+	case same != nil:
+		same.msg = m // the message was redelivered
 		q.mu.Unlock()
 		return
-	case waits.Attempt == it.Attempt: // if have is not nil, it is an earlier attempt that is about to be removed
+	case waits.Attempt == it.Attempt:
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		if it.isReplay() && q.inOrder {
 			it.Due = time.Time{} // first attempts are ordered by position

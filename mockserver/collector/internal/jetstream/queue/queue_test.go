@@ -87,6 +87,20 @@ func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	}
 }
 
+// TestMessageReadAheadIsLeasedInOrder receives a message ahead of its turn. In order, it is leased when
+// its turn comes.
+func TestMessageReadAheadIsLeasedInOrder(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, q, r := oneMessage(ctx, t, 1)
+	calls, err := q.Stored(ctx, 2)
+	require.NoError(t, err)
+	require.NoError(t, q.ReceiveAhead(calls, "web"))
+	next, err := r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	assert.Equal(t, "m-0", next.Entry().Calls[0].ID)
+}
+
 // TestMessageIsReturnedWithAllParts checks that a message stays in the queue with all its parts if
 // a reader has just returned one of them. The server would redeliver all parts together.
 func TestMessageIsReturnedWithAllParts(t *testing.T) {
@@ -167,4 +181,21 @@ func TestNextRetriesAreReadAhead(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, l.Entry().Calls, record.PartCalls)
 	}
+}
+
+// TestNextAttemptDoesNotWaitForFailedCalls cannot store a failed call in FAILED. The other call of the
+// entry is leased again meanwhile.
+func TestNextAttemptDoesNotWaitForFailedCalls(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, q, r := oneMessage(ctx, t, 2)
+	next, err := r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	q.FailToStoreFailed()
+	require.NoError(t, next.Finish(ctx, journal.Result{Parked: true, Outcomes: []tracking.Outcome{{State: tracking.StateFailed}, {State: tracking.StatePending}}}))
+	ended := next.Entry()
+	r.Resume(ended.Position(1))
+	next, err = r.Next(ctx, journal.Want{InOrder: true})
+	require.NoError(t, err)
+	assert.Equal(t, 2, next.Entry().Attempt)
 }

@@ -51,8 +51,14 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 			}
 			continue
 		}
-		if want.InOrder && r.queue.reachReplay(ctx) {
-			continue
+		if want.InOrder {
+			reached, err := r.queue.reachReplay(ctx)
+			if reached {
+				continue
+			}
+			if again := time.Now().Add(bodyPause); err != nil && (due.IsZero() || again.Before(due)) {
+				due = again
+			}
 		}
 		r.queue.pull()
 		r.wait(ctx, &want, wake, due)

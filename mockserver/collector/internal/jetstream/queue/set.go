@@ -203,8 +203,10 @@ func (set *Set) Renew(now time.Time) {
 			}
 		}
 		for _, it := range q.items {
-			if it.msg != nil {
-				alive = append(alive, it.msg)
+			for ; it != nil; it = it.next {
+				if it.msg != nil {
+					alive = append(alive, it.msg)
+				}
 			}
 		}
 		q.mu.Unlock()

@@ -76,6 +76,7 @@ type Queue struct {
 	messages    map[uint64]*pendingMessage   // messages of CALLS with first attempts that have not ended
 	received    uint64                       // sequence number; all messages of CALLS for this destination up to it have been received
 	newest      uint64                       // sequence number of the newest received message of CALLS
+	handled     uint64                       // the consumer's number of the last message of CALLS that this process has handled
 	inOrder     bool                         // the reader wants entries in the order of their positions
 	unparked    bool                         // the reader wants entries in any order, and Unpark was called
 	ownership   *ownership                   // nil if this process does not own the destination, or no other process shares it
@@ -136,14 +137,16 @@ type pendingMessage struct {
 //	(none)   the server                 ready when its message arrives
 //	ready    items, ready               leased by Next; (none) if no reader wants it
 //	leased   items                      ended by Finish; ready after Return, or if its outcome cannot be stored
-//	ended    items, until its outcome   (none) when its message is acknowledged
-//	         is settled
+//	next     item.next                  ready when the previous attempt is removed from items
+//	ended    items, until settling its  (none) when its message is acknowledged
+//	         outcome is attempted
 type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
 	msg          jetstream.Msg   // the message of a retry, to be acknowledged
 	since        time.Time       // when the item was received or returned
 	leased       bool
+	next         *item          // the next attempt, if another process ended this one, or nil
 	calls        chan readCalls // receives calls that are read ahead; nil if they are not
 	misses       int            // number of times that the item's calls were not found
 }
@@ -177,7 +180,7 @@ type puller struct {
 	// The fields below are used only by run.
 
 	alone    bool   // whether this process alone uses the consumer
-	received uint64 // number of messages received in this session
+	received uint64 // number of messages received from this consumer
 }
 
 // overtaking is the state of the search for messages of other sources behind a backlog.
