@@ -182,7 +182,7 @@ func (b *bench) ingest() error {
 	return nil
 }
 
-// concurrency is the number of requests in flight of deliver.
+// concurrency is the number of concurrent requests in deliver.
 const concurrency = 64
 
 func (b *bench) deliver() error {
@@ -207,7 +207,7 @@ func (b *bench) deliver() error {
 }
 
 // deliverBacklog fills the queue of a paused destination, and then resumes the destination. settings are
-// further settings of the destination, in YAML. The receiver responds after a delay.
+// additional settings of the destination, in YAML. The receiver responds after a delay.
 func (b *bench) deliverBacklog(d time.Duration, settings string, delay time.Duration) (s sample, err error) {
 	r, err := newReceiver()
 	if err != nil {

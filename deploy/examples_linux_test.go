@@ -49,7 +49,7 @@ func TestShellExample(t *testing.T) {
 	t.Parallel()
 	needs(t, "curl", "REQUIRE_CURL")
 	path := "PATH=" + filepath.Dir(program(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
-	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-alone"}, "sh", "test.sh")
+	out := test(t, example("shell"), []string{path, "COLLECTOR_TOKEN=for-tests-only"}, "sh", "test.sh")
 	assert.Contains(t, out, "2 expectations met after")
 	assert.Contains(t, out, "1 call of 1 user matches the baseline")
 }
@@ -78,14 +78,14 @@ func workflowEnv(t *testing.T, dir string) []string {
 func test(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	url := startDev(t, env)
-	env = append([]string{"COLLECTOR_TOKEN=for-tests-alone", "COLLECTOR_URL=" + url}, env...)
+	env = append([]string{"COLLECTOR_TOKEN=for-tests-only", "COLLECTOR_URL=" + url}, env...)
 	out, err := command(t, dir, env, name, args...)
 	require.NoError(t, err, out)
 	return out
 }
 
 // startDev starts collector dev with the environment env, waits until it is ready, and returns its URL.
-// The admin token is for-tests-alone.
+// The admin token is for-tests-only.
 func startDev(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -93,7 +93,7 @@ func startDev(t *testing.T, env []string, args ...string) string {
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
 	p, err := harness.Start(program(t), append([]string{"dev", "--listen", ":" + port, "--data", t.TempDir()}, args...), func(cmd *exec.Cmd) {
-		cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-alone"), env...)
+		cmd.Env = append(append(os.Environ(), "COLLECTOR_TOKEN=for-tests-only"), env...)
 	})
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)

@@ -173,7 +173,7 @@ func scrape(t *testing.T) string {
 		require.NoError(t, err)
 		req.SetBasicAuth("web", "")
 		if method == http.MethodGet {
-			req.Header.Set("Authorization", "Bearer for-tests-alone")
+			req.Header.Set("Authorization", "Bearer for-tests-only")
 		}
 		req.Header.Set("X-Retry-Count", "1")
 		res, err := http.DefaultClient.Do(req)

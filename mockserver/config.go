@@ -49,8 +49,8 @@ type Config struct {
 	// RedactKey is the key of the hashes in redacted calls; see tracking.Redaction. It is required
 	// if a source or a destination hashes values.
 	RedactKey []byte
-	// Transforms compiles the programs of tracking.Destination.Transform. It is required if a
-	// destination has one. Compile of package mockserver/collector/jq compiles jq programs.
+	// Transforms compiles the program of tracking.Destination.Transform. It is required if a
+	// destination has a transform. For jq programs, use Compile of package mockserver/collector/jq.
 	Transforms func(program string) (webhook.Transform, error)
 	// Jitter returns a random number in [0, 1). Each retry delay is multiplied by such a
 	// number. The delay before jitter starts at 1 s, doubles with each attempt and is

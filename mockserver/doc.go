@@ -17,8 +17,8 @@
 //   - [View.Expect], [View.ExpectN] and [View.ExpectNone] fail the test unless the
 //     expected calls arrive. The failure lists the received calls and explains how
 //     the closest one differs. [View.Wait] returns the same text as an error.
-//   - [View.Baseline] compares all calls with a recorded run. [View.Golden] does so with
-//     more options, but without users and their order.
+//   - [View.Baseline] compares all calls with a recorded run. [View.Golden] has more options,
+//     but does not group calls by user.
 //   - [View.Source] gives each test its own view of a shared server.
 //   - [View.Fail] and [View.FailDeliveries] inject a [Fault], once or permanently.
 //

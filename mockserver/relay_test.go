@@ -55,14 +55,14 @@ func payloads(t *testing.T) (*mockserver.Server, func() []string) {
 	}
 }
 
-// reasonOf returns the reason of the latest result at the relay.
+// reasonOf returns the reason of the relay's latest result.
 func reasonOf(r tracking.Record) string {
 	last, _ := r.Last("relay")
 	return last.Reason
 }
 
-// A webhook gets the same payloads from a collector that receives the calls from another collector as
-// from a collector that receives them from the client library.
+// A webhook receives the same payloads from a collector behind a relay as from a collector that receives
+// the calls directly from the client library.
 func TestRelayedCallsEqualDirectCalls(t *testing.T) {
 	golden, err := os.ReadFile("../testdata/wire/batch.json")
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestRelayedCallsEqualDirectCalls(t *testing.T) {
 	})
 }
 
-// Requests of a relay follow the settings and the rules of every destination.
+// A relay follows the settings and rules of other destinations.
 func TestRelayIsADestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -158,8 +158,8 @@ func TestRelayInAPI(t *testing.T) {
 		key        string
 	}{
 		{"/r", `{"maxPerSecond":5}`, 200, nil, "secret-key"},
-		{"/r", `{"endpoint":"https://b.example"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
-		{"/r", `{"endpoint":"","region":"eu"}`, 422, "writeKey: is hidden and the endpoint has changed: enter it again", "secret-key"},
+		{"/r", `{"endpoint":"https://b.example"}`, 422, "writeKey: belongs to the previous endpoint: enter the write key for the new endpoint", "secret-key"},
+		{"/r", `{"endpoint":"","region":"eu"}`, 422, "writeKey: belongs to the previous endpoint: enter the write key for the new endpoint", "secret-key"},
 		{"/r", `{"endpoint":"https://a.example/v1"}`, 200, nil, "secret-key"},
 		{"/r", `{"endpoint":"","region":"eu","writeKey":"another-key"}`, 200, nil, "another-key"},
 		{"/r", `{"writeKey":" another"}`, 422, "writeKey: begins or ends with white space: remove it; a value from a file may end with a line break", "another-key"},
@@ -175,7 +175,7 @@ func TestRelayInAPI(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, answer)
 }
 
-// A relay to the same collector, directly or through another collector, ends.
+// A loop of relays ends, directly or through another collector.
 func TestRelayLoopEnds(t *testing.T) {
 	t.Run("itself", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRelayLoopEnds(t *testing.T) {
 	})
 }
 
-// The relay loses and repeats no call if the other collector fails in every way.
+// The relay does not lose or repeat calls during each kind of fault of the other collector.
 func TestRelaySurvivesFaults(t *testing.T) {
 	for name, fault := range map[string]func(n int, w http.ResponseWriter) (failed bool){
 		"429": func(n int, w http.ResponseWriter) bool {

@@ -68,7 +68,8 @@ func TestTransformChangesSignedBodies(t *testing.T) {
 	})
 }
 
-// A transform without an answer is retried, and a failed call can be replayed after a fix of the program.
+// If a transform has no result in time, the call is retried. A failed call can be replayed after the
+// program is fixed.
 func TestTransformIsRetriedAndReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -176,9 +177,9 @@ func TestInvalidTransformsInTheAPI(t *testing.T) {
 		config      mockserver.Config
 		destination string
 	}{
-		"transform: is not a valid program: unknown program: fix it; see docs/webhooks.md":                                      {mockserver.Config{Transforms: compileTest}, webhooks},
+		"transform: is not a valid program: unknown program: fix the program; see docs/webhooks.md":                             {mockserver.Config{Transforms: compileTest}, webhooks},
 		"transform: requires a collector that runs programs: use the command collector, or set Transforms in mockserver.Config": {mockserver.Config{}, webhooks},
-		`transform: has no effect: set type to "webhooks", or remove it`:                                                        {mockserver.Config{Transforms: compileTest}, relay},
+		`transform: has no effect with type "relay": set type to "webhooks", or remove it`:                                      {mockserver.Config{Transforms: compileTest}, relay},
 	} {
 		srv := mockserver.RunT(t, test.config)
 		status, answer := askAdmin(t, srv, "POST", "/destinations", `{"name":"crm",`+test.destination+`,"transform":"other"}`)

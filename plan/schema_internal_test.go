@@ -23,7 +23,7 @@ type object = map[string]any
 // schemaFile describes plan files in this package's own format.
 var schemaFile = filepath.FromSlash("../docs/schema/plan.json")
 
-// valueSchema returns the schema of the value of a keyword that contains no schema.
+// valueSchema returns the schema of a keyword whose value contains no schema.
 func valueSchema(keyword string) any {
 	types := object{"enum": []any{"string", "number", "integer", "boolean", "object", "array", "null"}}
 	switch keyword {
@@ -168,7 +168,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	traits := object{"traits": object{"email": object{"type": "string"}}}
 	complete, defs, track := object{"schema": object{"type": "object"}}, object{"money": object{"type": "number"}}, object{"Order": entry}
 	document := object{"plan": "shop", "$defs": defs, "track": track, "identify": traits, "page": object{"": complete}}
-	skipped := []string{"$ref", "$dynamicRef", "$schema", "$defs"} // their values must exist, or must not exist elsewhere
+	skipped := []string{"$ref", "$dynamicRef", "$schema", "$defs"} // valid only with names that exist, or only at the top level
 	refused, accepted := 0, 0
 	for _, m := range []object{document, defs, number, track, entry, property, traits, complete} {
 		for _, key := range append(slices.Sorted(maps.Keys(keywords)), append([]string{"noSuchKey", "x-owner"}, topLevel...)...) {

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Runs a program, and checks its calls against a file of expectations and a baseline. COLLECTOR_URL is the URL
-# of a collector that was started with collector dev, and COLLECTOR_TOKEN its admin token, if it
-# has one.
+# Runs a program, and checks its calls against a file of expectations and a baseline. COLLECTOR_URL
+# is the URL of a running collector dev, and COLLECTOR_TOKEN its admin token, if it has one.
 set -eu
 cd "$(dirname "$0")"
 export COLLECTOR_URL="${COLLECTOR_URL:-http://127.0.0.1:8765}"

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// relayed returns a scenario like newScenario whose client sends to a relay to the server.
+// relayed returns a scenario like newScenario, but the client sends its calls to a relay, which sends
+// them to the server.
 func relayed(t *testing.T) *scenario {
 	t.Helper()
 	s := newScenario(t, mockserver.Config{})
@@ -38,7 +39,7 @@ func (s *scenario) wait(t *testing.T, n int) {
 	require.NoError(t, err)
 }
 
-// A server gets the same calls through a relay as from the client.
+// A server receives the same calls through a relay as directly from the client.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	var events []object

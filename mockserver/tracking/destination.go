@@ -96,7 +96,7 @@ func (d Destination) Validate() error {
 		}
 	})
 	if d.Transform != "" && d.Type == webhook.TypeRelay {
-		problems = append(problems, &webhook.FieldError{Field: "transform", Problem: "has no effect", Hint: `set type to "webhooks", or remove it`})
+		problems = append(problems, &webhook.FieldError{Field: "transform", Problem: `has no effect with type "relay"`, Hint: `set type to "webhooks", or remove it`})
 	}
 	if n := d.MaxPerSecond; n != 0 && !(n >= minPerSecond && n <= maxPerSecond) {
 		problems = append(problems, &webhook.FieldError{Field: "maxPerSecond", Problem: fmt.Sprintf("is %v", n), Hint: "use a number from 0.001 to 1,000,000, or omit it for no limit"})

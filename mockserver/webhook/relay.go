@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -13,9 +14,8 @@ type Type string
 const (
 	// TypeWebhooks sends calls to [Settings.Webhooks]. It is the default.
 	TypeWebhooks Type = "webhooks"
-	// TypeRelay sends calls to another collector with the tracking API of the service, in the form
-	// in which client libraries send them: POST /v1/batch with the write key. Requests are always
-	// batches, compressed with gzip.
+	// TypeRelay sends calls to another collector with the tracking API of the service, like a client
+	// library: POST /v1/batch with the write key. Requests are always batches, compressed with gzip.
 	//
 	// An element of a batch is the stored call without receivedAt, originalTimestamp and sentAt. Its
 	// timestamp is already corrected, and the batch's sentAt is the time of the request, so that the
@@ -41,8 +41,8 @@ var serviceEndpoints = map[Region]string{
 	RegionEU: "https://events.eu1.segmentapis.com",
 }
 
-// RelayHeader contains a random ID of the collector that relays the calls. A collector refuses
-// requests with its own ID.
+// RelayHeader contains the random ID of the collector that relays the calls. A collector refuses
+// requests with its own ID, so that calls do not circulate.
 const RelayHeader = "X-Relay-Id"
 
 // Endpoints returns the URLs that receive the requests: Webhooks, or the URL of a relay's batches with
@@ -97,7 +97,7 @@ func (p *problems) relay(s Settings) {
 	}
 	for _, u := range unused {
 		if u.set {
-			p.add(u.name, "has no effect", hint)
+			p.add(u.name, fmt.Sprintf("has no effect with type %q", cmp.Or(s.Type, TypeWebhooks)), hint)
 		}
 	}
 }

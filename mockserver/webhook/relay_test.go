@@ -20,9 +20,9 @@ func TestRelaySettings(t *testing.T) {
 		"endpoint and region":  {Settings{Type: TypeRelay, WriteKey: key, Region: RegionEU, Endpoint: "https://c.example"}, []string{"region: has no effect with an endpoint: remove one of them"}},
 		"no URL":               {Settings{Type: TypeRelay, WriteKey: key, Endpoint: "c.example"}, []string{"endpoint: has no protocol: start it with https:// or http://"}},
 		"a key in the URL":     {Settings{Type: TypeRelay, WriteKey: key, Endpoint: "https://key:@c.example"}, []string{"endpoint: contains credentials: remove them; writeKey identifies the source"}},
-		"settings of webhooks": {Settings{Type: TypeRelay, WriteKey: key, SharedSecret: "s", Webhooks: []Endpoint{{URL: "https://h.example"}}}, []string{`webhooks: has no effect: set type to "webhooks", or remove it`, `sharedSecret: has no effect: set type to "webhooks", or remove it`}},
+		"settings of webhooks": {Settings{Type: TypeRelay, WriteKey: key, SharedSecret: "s", Webhooks: []Endpoint{{URL: "https://h.example"}}}, []string{`webhooks: has no effect with type "relay": set type to "webhooks", or remove it`, `sharedSecret: has no effect with type "relay": set type to "webhooks", or remove it`}},
 		"settings of a relay": {Settings{WriteKey: key, Region: RegionEU, Webhooks: []Endpoint{{URL: "https://h.example"}}},
-			[]string{`region: has no effect: set type to "relay", or remove it`, `writeKey: has no effect: set type to "relay", or remove it`}},
+			[]string{`region: has no effect with type "webhooks": set type to "relay", or remove it`, `writeKey: has no effect with type "webhooks": set type to "relay", or remove it`}},
 		"another type": {Settings{Type: "mail", Webhooks: []Endpoint{{URL: "https://h.example"}}}, []string{`type: is "mail": use "webhooks" or "relay"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

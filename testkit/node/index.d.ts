@@ -57,13 +57,13 @@ export class Collector {
 }
 
 export interface StartOptions {
-  /** A running collector. The default is COLLECTOR_URL. If both are empty, a collector is started. */
+  /** The URL of a running collector. The default is COLLECTOR_URL. If both are empty, startCollector starts one. */
   url?: string
   /** The admin token of a running collector. The default is COLLECTOR_TOKEN. */
   token?: string
-  /** The path of the program. The default is COLLECTOR_COMMAND, or collector. */
+  /** The path of the command. The default is COLLECTOR_COMMAND, or collector in PATH. */
   command?: string
-  /** Further arguments for collector dev. */
+  /** Additional arguments of collector dev. */
   args?: string[]
 }
 

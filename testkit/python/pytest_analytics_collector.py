@@ -1,6 +1,6 @@
 """A pytest plugin that tests analytics calls with a real collector.
 
-The fixture collector starts the program collector, or connects to COLLECTOR_URL. Each test sees only its own calls.
+The fixture collector starts the command collector, or uses the collector at COLLECTOR_URL. Each test sees only its own calls.
 """
 
 import atexit
@@ -102,7 +102,7 @@ def _address(process, command):
 
 @pytest.fixture(scope="session")
 def collector_command():
-    """The path of the program. Override it, or set COLLECTOR_COMMAND."""
+    """The path of the command. To change it, override this fixture, or set COLLECTOR_COMMAND."""
     return os.environ.get("COLLECTOR_COMMAND", "collector")
 
 

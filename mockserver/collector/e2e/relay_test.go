@@ -11,8 +11,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestRelaySurvivesKillsOfEither kills two collectors in a row at random under load. The first relays
-// to the second. It checks that the second stores every call exactly once and delivers it.
+// TestRelaySurvivesKillsOfEither kills one of two collectors at random moments under load, again and
+// again. The first collector relays calls to the second, which must store and deliver each call
+// exactly once.
 func TestRelaySurvivesKillsOfEither(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_RELAY_KILLS", 6)

@@ -27,23 +27,22 @@ const (
 	maxDepth   = 1000 // of a value
 	maxDigits  = 2000 // of a number
 	maxPattern = 1000 // instructions of a regular expression
-	// heavyFactor is the number of units for a unit of the input of a heavy function.
+	// heavyFactor is the number of units that a heavy function costs for each unit of its input.
 	heavyFactor = 16
-	// patternFactor is the number of bytes, multiplied by instructions, that a regular expression matches
-	// in the time of a unit.
+	// patternFactor is the product of input bytes and pattern instructions that takes the time of a unit.
 	patternFactor = 10
 )
 
 var (
-	errWork   = errors.New("the program needs too much work for this call: more than 300,000 instructions and units of 8 bytes of data")
-	errTime   = fmt.Errorf("the program has not ended within %v; %w", maxTime, webhook.ErrRetryTransform)
+	errWork   = errors.New("the program exceeds the limit of 300,000 instructions for this call, where 8 bytes of data count as an instruction")
+	errTime   = fmt.Errorf("the program did not end within %v; %w", maxTime, webhook.ErrRetryTransform)
 	errDepth  = fmt.Errorf("a value is nested more than %d levels deep", maxDepth)
 	errDigits = fmt.Errorf("a number has more than %d digits", maxDigits)
 )
 
-// A budget is a context that ends a run. The interpreter calls Done before each instruction. The work of
-// a program is the same in each run for the same call, and limits the memory as well. The limit of the
-// time can fail a good program on a busy machine.
+// A budget is a context that ends a run at its limits. The interpreter calls Done before each
+// instruction. The limit of work has the same effect in each run for the same call, and also limits the
+// memory. The time limit can end a good program on a busy machine.
 type budget struct {
 	context.Context
 	end      time.Time
@@ -59,7 +58,7 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// Done charges for an instruction, and returns a closed channel after the limit.
+// Done charges for an instruction. It returns a closed channel if a limit is exceeded.
 func (b *budget) Done() <-chan struct{} {
 	b.spend(1)
 	if b.steps++; b.steps%64 == 0 && time.Now().After(b.end) {
@@ -153,7 +152,7 @@ func (b *budget) guards() []gojq.CompilerOption {
 	return options
 }
 
-// index charges for an array with an index, or with the indices of a path.
+// index charges for the length of the array that an index, or the indices of a path, can create.
 func (b *budget) index(v any) {
 	path, ok := v.([]any)
 	if !ok {
@@ -167,8 +166,8 @@ func (b *budget) index(v any) {
 	}
 }
 
-// pairs contains the operators and functions that can take as long as the product of the sizes of their
-// two values, as programs with the variables $l and $r.
+// pairs contains the operators and functions whose time can grow with the product of the sizes of their
+// two operands, as programs with the variables $l and $r.
 var pairs = map[string]*gojq.Code{
 	"*": native("$l * $r"), "-": native("$l - $r"),
 	"contains": native("$l | contains($r)"), "inside": native("$l | inside($r)"), "join": native("$l | join($r)"),
@@ -236,8 +235,8 @@ func newPattern(source, flags string) (*pattern, error) {
 	return &pattern{re, len(program.Inst)}, err
 }
 
-// match charges for a regular expression, with its flags, and an input that has been charged. For each
-// match, the interpreter counts the characters before it.
+// match charges for matching a value with a regular expression and its flags. The value itself is
+// already charged. For each match, the interpreter counts the characters before it.
 func (b *budget) match(v any, source [2]string) {
 	s, ok := v.(string)
 	if !ok {

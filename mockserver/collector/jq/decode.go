@@ -7,8 +7,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
-// decode returns the value of a JSON document. Numbers keep their digits. It takes half of the time of
-// encoding/json, which is important because decoding takes longer than a short program.
+// decode returns the value of a JSON document. Numbers keep their digits. It is twice as fast as
+// encoding/json, which matters because decoding takes longer than a short program.
 func decode(body []byte) (v any, err error) {
 	d := decoder{jsonscan.New(body), string(body)}
 	if v, err = d.value(); err == nil {
@@ -17,7 +17,7 @@ func decode(body []byte) (v any, err error) {
 	return v, err
 }
 
-// A decoder decodes a document. Strings are parts of text, so that they need no allocation.
+// A decoder decodes a document. Strings share the memory of text.
 type decoder struct {
 	*jsonscan.Scanner
 	text string

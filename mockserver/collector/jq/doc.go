@@ -1,17 +1,17 @@
 // Package jq transforms webhook bodies with jq programs. Programs come from the settings of
-// destinations, so they run without access to the environment, files and the network, and with limits
-// of work, time, memory and output.
+// destinations. They cannot access the environment, files or the network, and their work, time,
+// memory and output are limited.
 //
-// Among the languages with an interpreter in Go, jq was compared with Expr and CEL. These two end by
-// design and limit their cost, so they would need no guards. But neither can change or remove a nested
-// field without naming the values around it, which most transformations do; jq has |= and del. A filter
-// (select, empty) is part of jq, and many operators already know it.
+// The alternatives were Expr and CEL. Their programs always end and have a limited cost, so they would
+// need no guards. But to change or remove a nested field, a program has to list the fields next to it.
+// Most transforms change nested fields, and jq has |= and del for this purpose. A jq program can also
+// filter calls (select, empty), and many operators already know the language.
 //
-// An instruction of the interpreter can take long or create a large value. Therefore [Compile] adds a
-// guard to each operator and function, which charges the budget of the run for the size of its input. A
-// few functions that can create large values from small ones are not available. The work of a program is
-// the same on each machine, so that a busy machine does not fail calls. A limit of the time, after which
-// the call is retried, protects the collector if a guard is not accurate.
+// A single instruction of the interpreter can take long or create a large value. Therefore [Compile]
+// adds a guard to each operator and function. A guard charges the budget of the run for the size of the
+// input. A few functions that can create large values from small ones are not available. The work of a
+// program is the same on each machine, so a busy machine does not fail calls. The time limit, after
+// which the call is retried, protects the collector if a guard is not accurate.
 //
 //   - jq.go: Compile, and a run
 //   - decode.go: the input of a run

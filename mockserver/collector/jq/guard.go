@@ -60,7 +60,7 @@ func visit(v reflect.Value) error {
 const (
 	chargeFunc  = "%charge"  // charges for its input
 	heavyFunc   = "%heavy"   // charges for a heavy function of its input
-	indexFunc   = "%index"   // charges for an array with an index, or with the indices of a path
+	indexFunc   = "%index"   // charges for the array that an index or a path can create
 	numberFunc  = "%number"  // charges for the digits of a string
 	patternFunc = "%pattern" // charges for a pattern, with flags
 	operand     = "$%operand"
@@ -116,8 +116,8 @@ func operation(op gojq.Operator, l, r *gojq.Query) *gojq.Query {
 	return &gojq.Query{Left: charged(l), Op: op, Right: charged(r)}
 }
 
-// guardTerm guards the call of a function or format, and the values of suffixes that take longer for a
-// large value.
+// guardTerm guards a call of a function or format, an index, and each suffix whose time depends on the
+// size of its value.
 func guardTerm(t *gojq.Term) error {
 	suffixes := t.SuffixList
 	t.SuffixList = nil
@@ -191,7 +191,7 @@ func guardFunc(t *gojq.Term) error {
 	}
 	if slices.Contains(dates, f.Name) && len(f.Args) == 1 {
 		if format, ok := literal(f.Args[0]); !ok || threeDigits.MatchString(format) {
-			return fmt.Errorf("the format of %s must be a string, without a padding of more than two digits", f.Name)
+			return fmt.Errorf("the format of %s must be a literal string, without a padding of more than two digits", f.Name)
 		}
 	}
 	for i, arg := range f.Args {
@@ -234,7 +234,7 @@ func guardPattern(t *gojq.Term) error {
 		flags, ok = literal(f.Args[p.flags])
 	}
 	if !ok {
-		return fmt.Errorf("the pattern and the flags of %s must be strings, such as %[1]s(\"[a-z]\")", f.Name)
+		return fmt.Errorf("the pattern and the flags of %s must be literal strings, such as %[1]s(\"[a-z]\")", f.Name)
 	}
 	if _, err := newPattern(pattern, flags); err != nil {
 		return err

@@ -91,7 +91,7 @@ func (m *machine) run(body []byte) (out []byte, err error) {
 		return nil, m.reason(err)
 	}
 	if more {
-		return nil, errors.New("the program has more than one result; use [ ] to collect the results, or first( )")
+		return nil, errors.New("the program has more than one result; use [...] to collect the results, or first(...)")
 	}
 	return m.encode(value)
 }

@@ -85,12 +85,12 @@ func TestInvalidPrograms(t *testing.T) {
 		`"a" | _multiply(1e9; "x")`:       "the function _multiply is not available",
 		`fromstream([[[1e9],1]][])`:       "the function fromstream is not available",
 		`def join($x): 1; join("a")`:      "the function join cannot be redefined",
-		`test(.event)`:                    `the pattern and the flags of test must be strings, such as test("[a-z]")`,
-		`gsub("a"; "b"; .flags)`:          `the pattern and the flags of gsub must be strings, such as gsub("[a-z]")`,
+		`test(.event)`:                    `the pattern and the flags of test must be literal strings, such as test("[a-z]")`,
+		`gsub("a"; "b"; .flags)`:          `the pattern and the flags of gsub must be literal strings, such as gsub("[a-z]")`,
 		`test("[a-z]{1000}")`:             "a regular expression is too large: it has 1002 instructions; the limit is 1000",
 		`test("(")`:                       "invalid regular expression: error parsing regexp: missing closing ): `(`",
-		`now | strftime("%999d")`:         "the format of strftime must be a string, without a padding of more than two digits",
-		`now | strftime("%\(.n)d")`:       "the format of strftime must be a string, without a padding of more than two digits",
+		`now | strftime("%999d")`:         "the format of strftime must be a literal string, without a padding of more than two digits",
+		`now | strftime("%\(.n)d")`:       "the format of strftime must be a literal string, without a padding of more than two digits",
 		strings.Repeat(" ", 16<<10) + ".": "has 16385 bytes; the limit is 16384",
 	} {
 		_, err := jq.Compile(program)

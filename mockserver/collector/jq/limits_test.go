@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// expensive contains programs that need too much work.
+// expensive contains programs that exceed the limit of work.
 var expensive = []string{
 	`def f: f; f`, `def f: f, f; f`, `def f: 1 + f; f`, `def f: [f]; f`, `[range(1e9)]`, `[range(1e9) | {a: .}]`, `"x" * 1e9`, `1e9 * "x"`,
 	`"x" | . *= 1e9`, `"xxxx" * 1e5 | [., .]  | add | . * 2`, `reduce range(40) as $i ("x"; . + .)`,
@@ -39,8 +39,8 @@ var expensive = []string{
 
 // failing contains programs that fail for another reason.
 var failing = map[string]string{
-	`1, 2`:                                   "the program has more than one result; use [ ] to collect the results, or first( )",
-	`range(1e9)`:                             "the program has more than one result; use [ ] to collect the results, or first( )",
+	`1, 2`:                                   "the program has more than one result; use [...] to collect the results, or first(...)",
+	`range(1e9)`:                             "the program has more than one result; use [...] to collect the results, or first(...)",
 	`1, error("no")`:                         "error: no",
 	`reduce range(2000) as $i (1; [.])`:      "a value is nested more than 1000 levels deep",
 	`null | setpath([range(2000) | "a"]; 1)`: "a value is nested more than 1000 levels deep",
@@ -71,8 +71,8 @@ func newTestMachine(t *testing.T, program string) *machine {
 	return m
 }
 
-// The limit of work alone ends each program, so that the result does not depend on the machine. Each
-// program ends within 100 ms on a machine without other load; see the log.
+// Each program reaches the limit of work, without a time limit. On an idle machine, each takes less than
+// 100 ms; see the log.
 func TestExpensivePrograms(t *testing.T) {
 	for _, program := range expensive {
 		m := newTestMachine(t, program)
@@ -113,16 +113,16 @@ func TestTimeLimit(t *testing.T) {
 	m := newTestMachine(t, `[range(1000)] | length`)
 	m.maxTime = -1
 	_, err := m.run(paid)
-	assert.EqualError(t, err, "the program has not ended within 50ms; the call is retried")
+	assert.EqualError(t, err, "the program did not end within 50ms; the call is retried")
 	assert.ErrorIs(t, err, webhook.ErrRetryTransform)
 	m.maxTime = time.Hour
 	_, err = m.run(paid)
-	assert.NoError(t, err, "the next run has the whole time")
+	assert.NoError(t, err, "a new run has its own time limit")
 }
 
-// The guards are written for the functions of this version of the interpreter. Before you add a function
-// to the list, check how its time and result depend on the size of its input.
-func TestFunctionsOfTheInterpreter(t *testing.T) {
+// The guards cover the functions of this version of the interpreter. If a new version adds a function,
+// check how its time and the size of its result depend on its input, before you change the number.
+func TestInterpreterFunctions(t *testing.T) {
 	query, err := gojq.Parse("builtins")
 	require.NoError(t, err)
 	v, _ := query.Run(nil).Next()
@@ -140,7 +140,7 @@ func TestDecode(t *testing.T) {
 		decoder.UseNumber()
 		wantErr := decoder.Decode(&want)
 		if _, err := decoder.Token(); err == nil || !errors.Is(err, io.EOF) {
-			wantErr = errors.New("more text")
+			wantErr = errors.New("data after the value")
 		}
 		got, err := decode([]byte(text))
 		if wantErr != nil {

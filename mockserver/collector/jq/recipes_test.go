@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 )
 
-func TestRecipesOfTheGuide(t *testing.T) {
+func TestGuideRecipes(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/webhooks.md")
 	require.NoError(t, err)
 	input := strings.TrimSuffix(call, "}") + `,"messageId":"m1"}`

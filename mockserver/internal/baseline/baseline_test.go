@@ -188,7 +188,7 @@ func TestWideningAnOrder(t *testing.T) {
 	report := baseline.Compare(run("C1 A3 A2 D1"), file)
 	golden(t, "any-order", report.Text()+"\n")
 	_, err = baseline.Merge(run("A1 B1 C1"), file, true)
-	require.ErrorContains(t, err, "the runs have different calls:\n1 difference")
+	require.ErrorContains(t, err, "the runs have different calls, and wildcards replace only values:\n1 difference")
 	_, err = baseline.Merge(record(t, first), file, true)
 	require.ErrorContains(t, err, "the runs have different calls")
 }
@@ -216,7 +216,7 @@ func TestMergeAdoptsChanges(t *testing.T) {
 // A scenario is a random test run.
 type scenario struct{ random *rand.Rand }
 
-// value returns a value that is equal in each run, or one that differs and is recognized.
+// value returns a constant value, or a value with a recognized format that differs between runs.
 func (s scenario) value(fresh *rand.Rand) string {
 	hex := func(n int) string {
 		b := make([]byte, n)
@@ -329,13 +329,12 @@ func TestEachChangeIsReported(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	_, err := baseline.Record(make([]json.RawMessage, baseline.MaxCalls+1))
-	require.EqualError(t, err, "a baseline has at most 5,000 calls, and the run has at least 5,001")
+	require.EqualError(t, err, "a baseline contains at most 5,000 calls, and the run has at least 5,001")
 	_, err = baseline.Record([]json.RawMessage{[]byte(`{}`), []byte(`[]`)})
 	require.EqualError(t, err, "call 2 is not a JSON object")
 }
 
-// TestManyCalls compares files of the maximum size. Comparing each call with each other one would
-// take minutes.
+// TestManyCalls compares files of the maximum size. Comparing all pairs of calls would take minutes.
 func TestManyCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -349,7 +348,7 @@ func TestManyCalls(t *testing.T) {
 		require.NoError(t, err)
 		return f
 	}
-	// The last call of a single user is another one; of many users, each call differs.
+	// With a single user, the last call differs. With many users, each call differs.
 	for users, want := range map[int]int{1: 1, baseline.MaxCalls: baseline.MaxCalls} {
 		assert.Len(t, baseline.Compare(run(users, 1), run(users, 0)).Differences, want)
 	}
@@ -395,8 +394,8 @@ func TestInvalidFiles(t *testing.T) {
 		`{"users":[]}`:               "not a baseline of version 1: version is 0",
 		`{"version":2,"users":[]}`:   "not a baseline of version 1: version is 2",
 		`{"version":1} {}`:           "not a baseline: data after the first value",
-		`{"version":1,"users":[{}]}`: "users[0] must have at least one call, and no null",
-		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1] must have at least one call, and no null",
+		`{"version":1,"users":[{}]}`: "users[0].calls must be a list of at least one call, without null",
+		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[1]}]}`:                   "not a baseline: cannot unmarshal number into Go struct field user.users.calls of type baseline.call",
 		`{"version":1,"users":[{"calls":[{}],"order":"none"}]}`:   `users[0].order is "none": use "any", or remove it`,
 		`{"version":1,"users":[{"calls":[{}],"name":"x"}]}`:       `not a baseline: unknown field "name"`,

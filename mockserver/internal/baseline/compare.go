@@ -68,7 +68,7 @@ func Compare(got, want *File) *Report {
 	return r
 }
 
-// idOf describes a user by an ID: if possible, one without a placeholder.
+// idOf returns a description of a user by an ID. It prefers an ID without a placeholder.
 func idOf(lists ...[]keyed) (described string) {
 	for _, calls := range lists {
 		for _, c := range calls {
@@ -93,8 +93,8 @@ const (
 	maxLines = 200 // lines of a report
 )
 
-// addUser adds the calls of a user in the order of the run. A missing call follows the calls before
-// it in the file.
+// addUser adds the calls of a user in the order of the run. A missing call is added after the calls
+// that precede it in the file.
 func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 	name += idOf(got.calls, want.calls)
 	x, moved := m.calls(got, want)
@@ -129,8 +129,8 @@ func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
 	addMissing(len(want.calls))
 }
 
-// ends returns, for each call of the run, the index of the next call of the file that is in order:
-// the calls before it are not after the call of the run.
+// ends returns an index in the file for each call of the run. Missing calls with a smaller index
+// precede the call in a report.
 func ends(wantOf []int, moved []bool, want *candidate) []int {
 	ends, end := make([]int, len(wantOf)), len(want.calls)
 	for i := len(wantOf) - 1; i >= 0 && want.order != anyOrder; i-- {
@@ -189,10 +189,10 @@ func (r *Report) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// suffixes follow the calls that only the run or only the file has.
+// suffixes follow the titles of calls that are only in the run or only in the file.
 var suffixes = map[Kind]string{Missing: " is missing", New: " is new"}
 
-// near reports whether an entry differs, or is close to one of the same user that differs.
+// near reports whether an entry is a difference, or is close to a difference of the same user.
 func (r *Report) near(i int) bool {
 	for j := max(0, i-around); j <= min(len(r.entries)-1, i+around); j++ {
 		if r.entries[j].User == r.entries[i].User && r.entries[j].Kind != same {

@@ -86,7 +86,7 @@ func (c call) key() string {
 // Record returns the file for the bodies of calls, which are in order of arrival.
 func Record(bodies []json.RawMessage) (*File, error) {
 	if len(bodies) > MaxCalls {
-		return nil, fmt.Errorf("a baseline has at most %s calls, and the run has at least %s", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
+		return nil, fmt.Errorf("a baseline contains at most %s calls, and the run has at least %s", text.GroupDigits(MaxCalls), text.GroupDigits(len(bodies)))
 	}
 	f := newFile()
 	byID := links{}
@@ -230,7 +230,7 @@ func Parse(data []byte) (*File, error) {
 	}
 	for i, u := range f.Users {
 		if len(u.Calls) == 0 || slices.ContainsFunc(u.Calls, func(c call) bool { return c == nil }) {
-			return nil, fmt.Errorf("users[%d] must have at least one call, and no null", i)
+			return nil, fmt.Errorf("users[%d].calls must be a list of at least one call, without null", i)
 		}
 		if u.Order != "" && u.Order != anyOrder {
 			return nil, fmt.Errorf("users[%d].order is %s: use %q, or remove it", i, text.Quote(text.MaxRepeated, u.Order), anyOrder)
@@ -263,7 +263,7 @@ func Save(path string, run *File, widen bool) error {
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	case widen:
-		return fmt.Errorf("%w: record a run before you widen the file", err)
+		return fmt.Errorf("%w: record a run first, without widen", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 const (
 	maxComparisons = 200_000 // comparisons of two calls, which take microseconds each
-	maxOverlapping = 300     // users that are matched by the calls in common
+	maxOverlapping = 300     // users that are matched by their common calls
 )
 
 // A keyed is a call with its key and its title.
@@ -58,7 +58,7 @@ func newMatching(got, want int) matching {
 func (x *matching) add(i, j int) { x.wantOf[i], x.gotOf[j] = j, i }
 
 // complete matches each remaining element of the file with the first remaining element of the run
-// that has the same group, and is equal. Elements without a group do not match.
+// that is equal and has the same group. Elements without a group do not match.
 func (x *matching) complete(gotGroup, wantGroup func(int) string, equal func(i, j int) bool) {
 	groups := map[string][]int{}
 	for i := range x.wantOf {
@@ -80,13 +80,13 @@ func (x *matching) complete(gotGroup, wantGroup func(int) string, equal func(i, 
 	}
 }
 
-// always is the equality of elements that are equal if their groups are.
+// always is the equality of elements with the same group, if the group determines it.
 func always(int, int) bool { return true }
 
 // A matcher matches the users and calls of a run with a file.
 type matcher struct{ comparisons int }
 
-// users matches users.
+// users matches the users of a run with the users of a file.
 func (m *matcher) users(got, want []candidate) matching {
 	x := newMatching(len(got), len(want))
 	complete := func(group func(*candidate) string, equal func(i, j int) bool) {
@@ -100,7 +100,7 @@ func (m *matcher) users(got, want []candidate) matching {
 	return x
 }
 
-// equalUsers reports whether a user has no differences from a user in a file with the same events.
+// equalUsers reports whether two users with the same events have no differences.
 func (m *matcher) equalUsers(got, want *candidate) bool {
 	if want.order == anyOrder {
 		x, _ := m.calls(got, want)
@@ -182,8 +182,8 @@ func differences(got, want call) []string {
 	return jsondiff.Compare(map[string]any(got), withMatchers(map[string]any(want)), false).Lines
 }
 
-// calls matches the calls of a user: equal calls in order, other calls of the same event in
-// order, then calls that moved. moved contains true for the latter, by their index in the run.
+// calls matches the calls of a user: first equal calls in order, then other calls of the same event
+// in order, then calls that moved. moved is true for the indexes of moved calls in the run.
 func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 	x = newMatching(len(got.calls), len(want.calls))
 	if want.order != anyOrder {
@@ -202,8 +202,8 @@ func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 	return x, moved
 }
 
-// align matches calls in order: as many equal calls as possible, and then as many calls with
-// equal titles.
+// align matches calls in order: as many equal calls as possible, then as many calls with equal
+// titles as possible.
 func (m *matcher) align(x *matching, got, want []keyed) {
 	start := 0
 	for start < min(len(got), len(want)) && m.equal(&got[start], &want[start]) {

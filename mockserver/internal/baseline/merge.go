@@ -32,7 +32,7 @@ func Merge(got, old *File, widen bool) (*File, error) {
 		}
 	}
 	if widen && (!sameCalls || len(added.Users) > 0) {
-		return nil, fmt.Errorf("a wildcard replaces values, not calls, and the runs have different calls:\n%s", Compare(got, old).Text())
+		return nil, fmt.Errorf("the runs have different calls, and wildcards replace only values:\n%s", Compare(got, old).Text())
 	}
 	added.sort()
 	merged.Users = append(merged.Users, added.Users...)

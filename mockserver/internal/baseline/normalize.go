@@ -82,7 +82,7 @@ var words = regexp.MustCompile(`\d{10}\.\d+|\d{13}\.\d+|[0-9A-Za-z]+`)
 // normalizeString replaces the parts of a string that differ between runs with placeholders.
 func normalizeString(s string) string {
 	if wildcards[s] != nil || strings.HasPrefix(s, numberPrefix) {
-		return "<string>" // a string of the call must not act as a wildcard
+		return "<string>" // a value of the call must not act as a wildcard or a placeholder
 	}
 	for _, r := range rules {
 		s = r.format.ReplaceAllString(s, r.name)

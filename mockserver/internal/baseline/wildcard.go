@@ -15,7 +15,7 @@ type wildcard struct {
 // wildcards maps strings in a file to wildcards.
 var wildcards = map[string]*wildcard{
 	"<any>":      {name: "any value"},
-	"<optional>": {name: "any value or none", none: true},
+	"<optional>": {name: "any value, or none", none: true},
 	"<string>":   {name: "a string", typ: "string"},
 	"<number>":   {name: "a number", typ: "number"},
 	"<boolean>":  {name: "a boolean", typ: "boolean"},

@@ -45,7 +45,7 @@ type Config struct {
 	// RedactKey is the key of the hashes in redacted calls. It is required if a source or a
 	// destination hashes values.
 	RedactKey []byte
-	// Transforms compiles the transforms of destinations. It is required if a destination has one.
+	// Transforms compiles the transforms of destinations. It is required if a destination has a transform.
 	Transforms func(program string) (webhook.Transform, error)
 	// Limits bounds requests. Defaults to the limits of the service.
 	Limits tracking.Limits

@@ -61,11 +61,11 @@ func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// KeepWriteKey sets the write key of a relay to the saved one. It returns an error if the URL has
+// KeepWriteKey sets the write key of a relay to the saved write key. It returns an error if the URL has
 // changed, because a secret must not be sent to another URL.
 func KeepWriteKey(d, old *tracking.Destination) error {
 	if old.Type == webhook.TypeRelay && d.Endpoints()[0].URL != old.Endpoints()[0].URL {
-		return &webhook.FieldError{Field: "writeKey", Problem: "is hidden and the endpoint has changed", Hint: "enter it again"}
+		return &webhook.FieldError{Field: "writeKey", Problem: "belongs to the previous endpoint", Hint: "enter the write key for the new endpoint"}
 	}
 	d.WriteKey = old.WriteKey
 	return nil

@@ -16,7 +16,7 @@ import (
 // Collectors with the same store share it.
 const holdsKey = "holds"
 
-// A hold is a pause of a destination that a response of its receiver requires.
+// A hold is a pause of a destination, required by a response of its receiver.
 type hold struct {
 	Until    time.Time `json:"until"`
 	Webhooks string    `json:"webhooks"` // digest of the URLs

@@ -20,7 +20,7 @@ const (
 	previewCalls = 200
 	// previewExamples is the maximum number of examples in a preview.
 	previewExamples = 3
-	// previewTime ends a preview with the calls so far.
+	// previewTime limits the duration of a preview, which then covers fewer calls.
 	previewTime = time.Second
 )
 
@@ -91,7 +91,7 @@ func (p *Preview) count(t Trial) {
 	p.Reasons[at].Calls++
 }
 
-// A Trial is the result of the settings of a destination for a call.
+// A Trial is the result of applying a destination's settings to a call.
 type Trial struct {
 	Body   []byte // body of the request, or nil if the call would not be sent
 	Routed bool   // whether the filters select the call

@@ -171,7 +171,7 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 			case s.Paused:
 				d.Held = "The destination is paused."
 			case !s.HeldUntil.IsZero():
-				d.Held = "The receiver’s last response requires a pause. Delivery is on hold until then."
+				d.Held = "The receiver’s last response requires a pause. Delivery continues after it."
 			case s.Down:
 				d.Held = "The destination is down. Calls are retried at a lower rate until one succeeds."
 			}

@@ -32,7 +32,7 @@ var optionFields = []optionField{
 	when(isRelay, parse("endpoint", "Endpoint", "https://api.segment.io", "url", func(d *tracking.Destination) *string { return &d.Endpoint },
 		func(text string) (string, error) { return text, nil }, "")),
 	when(isRelay, choose("region", "Region", func(d *tracking.Destination) *webhook.Region { return &d.Region },
-		[2]string{"us", "US"}, [2]string{"eu", "EU"}).explained("Selects the endpoint of Segment if the field above is empty.")),
+		[2]string{"us", "US"}, [2]string{"eu", "EU"}).explained("The region of your Segment workspace. Ignored if you set an endpoint.")),
 	when(hasWebhooks, choose("signature", "Signature", func(d *tracking.Destination) *webhook.Signature { return &d.Signature },
 		[2]string{"service", "X-Signature: HMAC-SHA1 of the body, in hex"},
 		[2]string{"standard", "Standard Webhooks: webhook-id, webhook-timestamp and webhook-signature"},
@@ -61,9 +61,9 @@ var optionFields = []optionField{
 		time.ParseDuration, "must be a duration such as 1s, or empty"),
 	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
 		strconv.Atoi, "must be a whole number such as 500000, or empty"),
-	parse("transform", "Program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
+	parse("transform", "jq program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
 		func(text string) (string, error) { return strings.ReplaceAll(text, "\r\n", "\n"), nil }, "").multiline().
-		explained("Optional. A jq program that changes the body before it is signed, such as <code>{text: \"\\(.userId) did \\(.event)\"}</code>. <code>empty</code> filters the call."),
+		explained("Optional. Changes the body before it is signed, for example <code>{text: \"\\(.userId) did \\(.event)\"}</code>. If the result is <code>empty</code>, the call is filtered."),
 }
 
 // choose returns a field that selects one of the values. The first is the default.

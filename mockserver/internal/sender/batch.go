@@ -17,7 +17,7 @@ import (
 // A Batcher sends the requests of concurrent callers to one destination in batches; see
 // [webhook.Batch]. Its methods are safe for concurrent use.
 type Batcher struct {
-	form   form
+	format format
 	limits webhook.Batch
 	send   func(ctx context.Context, r Request) webhook.Attempt
 
@@ -37,23 +37,23 @@ type batch struct {
 // NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
 // sends a request.
 func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
-	return &Batcher{form: formOf(settings), limits: settings.Batches(), send: send, open: map[string]*batch{}}
+	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, open: map[string]*batch{}}
 }
 
-// A form is the format of the batches of a destination. Its methods are safe for concurrent use.
-type form interface {
+// A format builds the batches of a destination. Its methods are safe for concurrent use.
+type format interface {
 	// element returns the part of the body for a call. The body of c is the stored call.
 	element(c Content) ([]byte, error)
 	// enclose returns the text before and after the elements in the body.
 	enclose(now time.Time) (before, after string)
 	// request returns the request with a body.
 	request(c Content) (Request, error)
-	// conclude changes the result of a request.
+	// conclude adjusts the result of a request to the receiver's API.
 	conclude(a *webhook.Attempt)
 }
 
-// formOf returns the form of the batches of a destination.
-func formOf(s *webhook.Settings) form {
+// formatOf returns the format of the batches of a destination.
+func formatOf(s *webhook.Settings) format {
 	if s.Type == webhook.TypeRelay {
 		return &relay{}
 	}
@@ -96,7 +96,7 @@ func (b *Batcher) add(r Request) (group *batch, index int) {
 		group = nil
 	}
 	if group == nil {
-		before, after := b.form.enclose(time.Time{})
+		before, after := b.format.enclose(time.Time{})
 		group = &batch{bytes: len(before + after), full: make(chan struct{}), done: make(chan struct{})}
 		b.open[r.Endpoint.URL] = group
 	}
@@ -125,12 +125,12 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
 func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
-	r, err := newBatchRequest(b.form, requests, time.Now())
+	r, err := newBatchRequest(b.format, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
 	}
 	a := b.send(ctx, r)
-	b.form.conclude(&a)
+	b.format.conclude(&a)
 	if half := len(requests) / 2; half > 0 && isRefusal(a.Status) {
 		return append(b.exchange(ctx, requests[:half]), b.exchange(ctx, requests[half:])...)
 	}
@@ -150,9 +150,9 @@ func NewElement(s *webhook.Settings, c Content) (Request, error) {
 	return Request{Body: body, MessageID: c.ID, Number: c.Number}, err
 }
 
-// newBatchRequest returns the request that sends elements to the same endpoint as one batch.
-// The error reports an invalid secret.
-func newBatchRequest(f form, requests []Request, now time.Time) (Request, error) {
+// newBatchRequest returns a request that sends elements as one batch. All elements have the same
+// Endpoint. The error reports an invalid secret.
+func newBatchRequest(f format, requests []Request, now time.Time) (Request, error) {
 	before, after := f.enclose(now)
 	size := len(before + after)
 	for i := range requests {

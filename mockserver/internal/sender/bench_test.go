@@ -81,7 +81,7 @@ func BenchmarkRelay(b *testing.B) {
 			b.Fatal(err)
 		}
 		if n%100 == 99 {
-			r, err := newBatchRequest(formOf(settings), elements, time.Time{})
+			r, err := newBatchRequest(formatOf(settings), elements, time.Time{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -19,7 +19,7 @@ import (
 const (
 	// maxRelayed is the maximum size of a call in the tracking API in bytes.
 	maxRelayed = 32 << 10
-	// refusedHold is the pause of a relay after a response that any request would get.
+	// refusedHold is the pause of a relay after a response that does not depend on the calls.
 	refusedHold = time.Minute
 )
 
@@ -57,7 +57,7 @@ func (r *relay) request(c Content) (Request, error) {
 }
 
 // conclude applies the retry rules of the service's client libraries. After a response that does not
-// depend on the calls, they wait until an operator has corrected the settings.
+// depend on the calls, the calls wait until an operator corrects the settings.
 func (r *relay) conclude(a *webhook.Attempt) {
 	if a.Reason != webhook.ReasonStatus {
 		return

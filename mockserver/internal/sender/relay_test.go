@@ -61,8 +61,8 @@ func (o *otherCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: http.NoBody, Header: header}, nil
 }
 
-// newRelay returns a function that sends calls concurrently and returns their results. The bodies of
-// the calls are identify calls with the given messageIds.
+// newRelay returns a function that concurrently sends identify calls with the given messageIds, and
+// returns their results.
 func newRelay(t *testing.T, o *otherCollector, settings webhook.Settings) func(number int, ids ...string) []webhook.Attempt {
 	s, err := sender.New(webhook.SenderConfig{Transport: o}, nil)
 	require.NoError(t, err)

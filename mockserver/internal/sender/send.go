@@ -160,15 +160,15 @@ type Content struct {
 
 // NewCallRequest returns a request that sends a call to a destination with these settings, as a
 // batch of one call if they have a batch. The body of c is the stored call. The caller sets the
-// Endpoint. The error reports a call that cannot be sent, or an invalid
-// secret. It is ErrFiltered if the transform has no result.
+// Endpoint. The error reports a call that cannot be sent, or an invalid secret. It is ErrFiltered if
+// the transform has no result.
 func NewCallRequest(s *webhook.Settings, c Content) (r Request, err error) {
 	if s.Batches().Calls > 0 {
 		element, err := NewElement(s, c)
 		if err != nil {
 			return Request{}, err
 		}
-		return newBatchRequest(formOf(s), []Request{element}, c.At)
+		return newBatchRequest(formatOf(s), []Request{element}, c.At)
 	}
 	if c.Body, err = Body(s, c); err != nil {
 		return Request{}, err
@@ -184,7 +184,7 @@ const transformReason = "transform: "
 
 // Body returns the body of a request for a call, or the element of a batch, without a signature. The body
 // of c is the stored call.
-func Body(s *webhook.Settings, c Content) ([]byte, error) { return formOf(s).element(c) }
+func Body(s *webhook.Settings, c Content) ([]byte, error) { return formatOf(s).element(c) }
 
 func webhookBody(s *webhook.Settings, c Content) ([]byte, error) {
 	body, err := webhook.Payload(c.Body, s.AliasFields)
@@ -193,7 +193,7 @@ func webhookBody(s *webhook.Settings, c Content) ([]byte, error) {
 	}
 	transform := c.Transform
 	if bytes.HasPrefix(body, []byte(`{"type":"delete"`)) { // other bodies start with the version
-		transform = nil // a program for events could hide the request to delete a user
+		transform = nil // a program for events could remove the user's ID
 	}
 	if transform != nil || s.Batch.Calls > 0 {
 		body = append(fields.AppendString(append(body[:len(body)-1:len(body)-1], `,"messageId":`...), c.ID), '}')

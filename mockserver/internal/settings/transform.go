@@ -37,7 +37,7 @@ func TransformProblem(compile func(string) (webhook.Transform, error), program s
 		return &webhook.FieldError{Field: "transform", Problem: errNoTransforms.Error(), Hint: "use the command collector, or set Transforms in mockserver.Config"}
 	}
 	if _, err := compile(program); err != nil {
-		return &webhook.FieldError{Field: "transform", Problem: "is not a valid program: " + err.Error(), Hint: "fix it; see docs/webhooks.md"}
+		return &webhook.FieldError{Field: "transform", Problem: "is not a valid program: " + err.Error(), Hint: "fix the program; see docs/webhooks.md"}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 //
 // For users lost from the current list, calls are created as if the destination did not know them.
 // Users lost from the next list may still be members, so their entries of the current list are
-// kept, except those of users for whom this sync has already created a call.
+// kept, except if this sync has already created a call for the user.
 func (w *syncWork) repair(ctx context.Context, cause error) error {
 	before, given := w.record.Current, w.list()
 	current, lost, err := w.salvage(ctx, before, roster.Empty)

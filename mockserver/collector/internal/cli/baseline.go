@@ -29,8 +29,9 @@ If other values vary, such as durations, repeat the test run and add wildcards:
 
   collector baseline record --widen tracking.json
 
-The calls are the recent calls of a collector, such as collector dev. POST /reset does
-not hide them. If the collector also has calls of previous runs, use --since.`,
+The calls come from a running collector, such as collector dev. If it also has calls of
+previous runs, select the run with --since. POST /reset does not hide calls from these
+commands.`,
 	}, newBaselineRecord(), newBaselineCheck())
 }
 
@@ -40,10 +41,10 @@ func newBaselineRecord() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [FILE]",
 		Short: "Record the calls of a test run",
-		Long: `Record the calls of a test run in a file, or print them. If the file exists, the new
-file keeps its wildcards. Review the changes with git diff.
+		Long: `Record the calls of a test run in a file, or print them. If the file exists, its
+wildcards are kept. Review the changes with git diff.
 
-With --widen, the calls must have the same events as the file. Each value that differs
+With --widen, the run must have the same events as the file. Each value that differs
 becomes a wildcard: <string>, <number>, <boolean> or <array> if the types are equal, <any>
 otherwise, and <optional> if a property is missing. If the order of a user's calls
 differs, it no longer matters.`,
@@ -85,11 +86,12 @@ func newBaselineCheck() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Compare the calls of a test run with a baseline",
 		Long: `Compare the calls of a test run with a file that collector baseline record wrote, and
-print the differences: missing and new calls, changes of their order, and missing, new and
-changed properties. To accept the differences, record the file again.
+print the differences: missing, new and moved calls, and missing, new and changed
+properties. To accept the differences, record the file again.
 
-The exit code is 0 if there are no differences, 1 if there are, and 2 if the calls could
-not be compared, because the file is invalid or the collector does not respond.`,
+The exit code is 0 if there are no differences, 1 if there are differences, and 2 if the
+calls could not be compared, because the file is invalid or the collector does not
+respond.`,
 		Example: `  collector baseline check tracking.json
   collector baseline check tracking.json --since 10m --json`,
 		Args:              exactly(1, "specify one file: %s"),
@@ -165,7 +167,7 @@ func (c *client) recordRun(ctx context.Context, q url.Values) (*baseline.File, e
 // checkRetained returns an error if calls since a time may have expired. Calls expire in the order
 // of arrival, so all of them are retained if an earlier call is.
 func (c *client) checkRetained(ctx context.Context, since string) error {
-	const fix = "the collector no longer retains all calls of the run: use --since with the start of the run, restart the collector, or raise limits.history in its configuration"
+	const fix = "the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or raise limits.history in its configuration"
 	if since == "" {
 		return errors.New(fix)
 	}

@@ -99,7 +99,7 @@ func TestBaselineErrors(t *testing.T) {
 		{"baseline check tracking.json --url " + other.URL, 2, "the response (404 Not Found) is not from a collector: check --url"},
 		{"baseline check tracking.json --since soon", 2, `invalid --since "soon": use a time such as 2026-01-31T12:00:00Z, or an age such as 90m`},
 		{"baseline record package.json", 1, "package.json: not a baseline: cannot unmarshal string into Go struct field File.version of type int"},
-		{"baseline record nowhere.json --widen", 1, "open nowhere.json: no such file or directory: record a run before you widen the file"},
+		{"baseline record nowhere.json --widen", 1, "open nowhere.json: no such file or directory: record a run first, without widen"},
 		{"baseline record --widen", 2, "--widen requires a file: collector baseline record [FILE] [flags]"},
 		{"baseline record a.json b.json", 2, `unexpected argument "b.json": see collector baseline record --help`},
 	} {
@@ -131,7 +131,7 @@ func TestBaselineNeedsAllCallsOfTheRun(t *testing.T) {
 	time.Sleep(time.Until(start)) // times have a resolution of a millisecond
 	_, _, code = run(t, "send", "page", "--name", "Home", "--user-id", "u")
 	require.Zero(t, code)
-	const lost = "collector: the collector no longer retains all calls of the run: use --since with the start of the run, restart the collector, or raise limits.history in its configuration\n"
+	const lost = "collector: the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or raise limits.history in its configuration\n"
 	for _, c := range []struct {
 		since, want string
 		code        int

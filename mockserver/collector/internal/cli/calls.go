@@ -523,7 +523,7 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 }
 
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
-// is true, it waits until none of the calls is pending. If ctx ends before, it returns an error and
+// is true, it waits until no call is pending. If ctx ends earlier, it returns an error and
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
 	defer shown.clear()

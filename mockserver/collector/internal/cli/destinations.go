@@ -91,14 +91,14 @@ func newDestinationAdd() *cobra.Command {
 		Long: `Add a destination that receives new calls at a URL. With several URLs, up to five, each
 receives every call, and one 2xx response counts as delivered.
 
-With --write-key-file, relay calls to another collector, such as Segment (the default),
-RudderStack or Jitsu. The URL is its endpoint.
+With --write-key-file, the destination is a relay. It sends calls to Segment, or to
+another collector at the URL, such as RudderStack or Jitsu.
 
-The destination is saved, and can be changed in the inspector. The inspector and the
-admin API offer further settings.`,
+The destination is saved. To change it, use the inspector, which has further settings.`,
 		Example: `  collector destinations add crm https://crm.example.com/hook
   collector destinations add orders https://shop.example.com/hook --event 'Order *' --source web --shared-secret-file secret.txt
-  collector destinations add segment --write-key-file key.txt`,
+  collector destinations add segment --write-key-file key.txt
+  collector destinations add warehouse https://rudderstack.example.com --write-key-file key.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case keyFile != "" && (len(args) < 1 || len(args) > 2):

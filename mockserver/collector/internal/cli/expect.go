@@ -106,7 +106,7 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 	case err != nil:
 		return report, err
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return report, fmt.Errorf("%s://%s has no /expect: ask a collector that runs by collector dev", req.URL.Scheme, req.URL.Host)
+		return report, fmt.Errorf("%s://%s has no /expect: use a collector that was started with collector dev", req.URL.Scheme, req.URL.Host)
 	case status != http.StatusOK && !strings.Contains(string(data), expect.CodeNotMet):
 		return report, refusal(req, status, data)
 	}

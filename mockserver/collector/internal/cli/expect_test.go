@@ -84,7 +84,7 @@ func TestExpectErrors(t *testing.T) {
 	for _, c := range []struct{ name, args, want string }{
 		{"no file", "expect", "--file is not set: see collector expect --help"},
 		{"a file that is not there", "expect --file nowhere.yaml", "--file: open nowhere.yaml: no such file or directory"},
-		{"no tests there", "expect --file e.yaml --url " + production.URL, production.URL + " has no /expect: ask a collector that runs by collector dev"},
+		{"no tests there", "expect --file e.yaml --url " + production.URL, production.URL + " has no /expect: use a collector that was started with collector dev"},
 		{"no collector", "expect --file e.yaml --url " + liar.URL, "the response (200 OK) is not from a collector: check --url"},
 		{"no token", "expect --file e.yaml --url " + locked.URL, "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{"an argument", "expect e.yaml", `unexpected argument "e.yaml": see collector expect --help`},

@@ -46,19 +46,22 @@ func newMCP() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve the collector's data to coding agents (Model Context Protocol)",
-		Long: `Run a server of the Model Context Protocol. A coding agent that writes tracking code can
-then check its work: it waits for expected calls, reads calls and their deliveries, checks
-them against a tracking plan, and lists events and problems. The server uses the collector
-at --url. With --dev, it runs a collector for development, with the flags of collector dev
-and an empty queue that is deleted at the end.
+		Long: `Run an MCP server (Model Context Protocol). A coding agent that writes tracking code uses
+it to wait for expected calls, read calls and their deliveries, check calls against a
+tracking plan, and list events and problems.
 
-The agent starts the command and uses standard input and output. With --http, the command
-serves streamable HTTP at the path ` + mcpPath + `. If other machines can connect, or if the
-collector has an admin token, clients must then send the token in --http-token-file.
+The server uses the collector at --url. With --dev, it runs its own collector, with the
+flags of collector dev. The queue of this collector is empty at the start, and is deleted
+at the end.
 
-The tools only read. With --allow-changes, there are also tools that send test calls, test
-destinations and replay calls. Results never contain secrets or write keys. They contain
-values of calls, which anyone with a write key can choose; these are marked as untrusted.`,
+By default, the agent starts this command, and uses its standard input and output. With
+--http, the command serves streamable HTTP at the path ` + mcpPath + `. HTTP clients must send the
+token in --http-token-file. This flag is required if other machines can connect, or if the
+collector has an admin token.
+
+By default, the tools only read. With --allow-changes, there are also tools that send test
+calls, test destinations and replay calls. Results contain no secrets and no write keys.
+Anyone with a write key can choose the values of calls, so results mark them as untrusted.`,
 		Example: `  collector mcp --dev --allow-changes
   collector mcp --dev --forward crm=http://localhost:3000/hook
   collector mcp --url https://collector.example.com --token-file token.txt
@@ -114,7 +117,7 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 		return f.serveHTTP(ctx, cmd.OutOrStdout(), server)
 	}
 	if terminal.Is(cmd.InOrStdin()) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for messages of an MCP client on standard input; press Ctrl-D to finish")
+		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for an MCP client on standard input; press Ctrl-D to quit")
 	}
 	err = server.Run(ctx, &mcp.IOTransport{
 		Reader: io.NopCloser(cmd.InOrStdin()), Writer: unclosed{cmd.OutOrStdout()}, MaxLineLength: maxMessage,
@@ -198,7 +201,7 @@ func (f *mcpFlags) guard() (*access.Guard, error) {
 		return nil, err
 	}
 	if token == "" && admin != "" {
-		return nil, usagef("--http without --http-token-file would share the access of the admin token with every program that can connect: set --http-token-file")
+		return nil, usagef("--http requires --http-token-file if the collector has an admin token: otherwise every program that can connect would have the token's access")
 	}
 	guard, err := access.NewGuard(access.GuardConfig{Token: token, Loopback: config.Loopback(f.http), Hosts: f.httpHosts})
 	if err != nil {
@@ -208,7 +211,7 @@ func (f *mcpFlags) guard() (*access.Guard, error) {
 }
 
 // mcpHandler serves an MCP server at mcpPath. The guard checks the token, and the Host and Origin
-// headers as the MCP specification demands.
+// headers as the MCP specification requires.
 func mcpHandler(guard *access.Guard, server *mcp.Server) http.Handler {
 	endpoint := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,

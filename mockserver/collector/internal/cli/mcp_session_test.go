@@ -44,7 +44,7 @@ func secondVersion(client *analytics.Client, o order) error {
 	})
 }
 
-// A recording is a session of an agent, which docs/mcp.md shows.
+// A recording is the agent session in docs/mcp.md.
 type recording struct {
 	agent
 	url, receiver string
@@ -60,10 +60,10 @@ func (r *recording) buy(track func(*analytics.Client, order) error, id string) {
 	require.NoError(r.t, client.Close())
 }
 
-// steady are the parts of results that differ between runs, with their values in the document.
-var steady = []struct {
-	what  *regexp.Regexp
-	value string
+// replacements are the fixed values in the document for the parts of results that differ between runs.
+var replacements = []struct {
+	pattern *regexp.Regexp
+	value   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "2026-11-26T10:00:00Z"},
 	{regexp.MustCompile(`"durationMs": [\d.]+`), `"durationMs": 1.2`},
@@ -81,8 +81,8 @@ func (r *recording) step(tool, arguments string) {
 	text, failed := r.call(tool, arguments)
 	require.False(r.t, failed, text)
 	got := indented(text)
-	for _, s := range steady {
-		got = s.what.ReplaceAllString(got, s.value)
+	for _, r := range replacements {
+		got = r.pattern.ReplaceAllString(got, r.value)
 	}
 	got = strings.NewReplacer(r.url, "http://127.0.0.1:8765", r.receiver, "http://127.0.0.1:3000").Replace(tool + " " + arguments + "\n\n" + got)
 	const begin, end = "<!-- recorded -->\n```text\n", "```\n"
@@ -95,7 +95,7 @@ func (r *recording) step(tool, arguments string) {
 		r.document = r.document[:start] + got + r.document[start+length:]
 		length = len(got)
 	}
-	assert.Equal(r.t, r.document[start:start+length], got, "go test ./internal/cli -run Session -update records it again")
+	assert.Equal(r.t, r.document[start:start+length], got, "to record it again, run go test ./internal/cli -run Session -update")
 	r.next = start + length
 }
 

@@ -70,7 +70,7 @@ func (a agent) call(name, arguments string) (text string, failed bool) {
 	return result.Content[0].(*mcp.TextContent).Text, result.IsError
 }
 
-// read calls a tool that must succeed and decodes its result.
+// read calls a tool that must succeed, and decodes its result.
 func (a agent) read(name, arguments string) (r toolResult) {
 	a.t.Helper()
 	text, failed := a.call(name, arguments)
@@ -206,7 +206,7 @@ func (a agent) everyTool(id string) map[string]string {
 	return results
 }
 
-// TestMCPMarksValuesAsUntrusted checks that texts of senders and receivers are only in the field
+// TestMCPMarksValuesAsUntrusted checks that strings from senders and receivers are only in the field
 // untrusted, without invisible characters.
 func TestMCPMarksValuesAsUntrusted(t *testing.T) {
 	const injected = "IGNORE-ALL-INSTRUCTIONS"
@@ -240,7 +240,7 @@ func TestMCPMarksValuesAsUntrusted(t *testing.T) {
 }
 
 // TestMCPHidesSecrets checks that results contain no write keys, tokens, secrets, headers and
-// queries of URLs.
+// URL queries.
 func TestMCPHidesSecrets(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
 	t.Cleanup(receiver.Close)
@@ -299,7 +299,7 @@ func TestMCPResultsAreSmall(t *testing.T) {
 		assert.Less(t, len(text), maxToolList+maxToolList/2, name)
 	}
 	large := a.read("get_call", `{"messageId":"large"}`)
-	assert.Contains(t, large.LeftOut[0], "most of the body of ")
+	assert.Contains(t, large.LeftOut[0], "the rest of the body of ")
 
 	next := regexp.MustCompile(`set (?:before|offset) to (\d+)`)
 	for _, c := range []struct{ tool, first, argument, list, field string }{
@@ -341,9 +341,9 @@ func TestMCPReportsPendingCalls(t *testing.T) {
 	assert.Equal(t, "accepted, but FAILED at a destination; read its attempts with get_call", failed.Summary)
 	status.Store(http.StatusServiceUnavailable) // attempts are repeated
 	replayed := a.read("replay_calls", `{"destination":"crm","wait":"1s"}`)
-	assert.Equal(t, "1 call replayed to crm: 0 delivered, 0 failed again; 1 pending call after 1s: follow them with search_calls", replayed.Summary)
+	assert.Equal(t, "1 call replayed to crm: 0 delivered, 0 failed again; 1 pending call after 1s: list them with search_calls", replayed.Summary)
 	sent := a.read("send_test_call", `{"type":"track","event":"E","userId":"u","wait":"1ms"}`)
-	assert.Equal(t, "accepted, but pending at a destination after 1ms; follow it with get_call", sent.Summary)
+	assert.Equal(t, "accepted, but still pending at a destination after 1ms; check it with get_call", sent.Summary)
 }
 
 func TestMCPShowsNewestAttempts(t *testing.T) {
@@ -504,7 +504,7 @@ func TestMCPFlags(t *testing.T) {
 		{"--http-host a", "", 2, "--http-token-file and --http-host require --http"},
 		{"--http 8766", "", 2, `invalid --http "8766": use an address such as 127.0.0.1:8766`},
 		{"--http :0", "", 2, "--http :0 accepts connections from other machines: set --http-token-file, or use an address such as 127.0.0.1:8766"},
-		{"--http 127.0.0.1:0", "admin", 2, "--http without --http-token-file would share the access of the admin token with every program that can connect: set --http-token-file"},
+		{"--http 127.0.0.1:0", "admin", 2, "--http requires --http-token-file if the collector has an admin token: otherwise every program that can connect would have the token's access"},
 		{"--http 127.0.0.1:0 --http-token-file missing", "", 1, "--http-token-file: open missing: no such file or directory"},
 		{"--http " + address, "", 1, "--http " + address + ": the address is in use: stop the other program, or choose another address"},
 		{"--dev --listen " + address, "", 1, "--listen " + address + ": the address is in use: stop the other program, or choose another address"},

@@ -119,7 +119,7 @@ func (r *toolResult) lines(s string) []string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	shown := fit(all)
 	if len(shown) < len(all) {
-		r.leaveOut("lines %d to %d: select fewer calls with the arguments", len(shown)+1, len(all))
+		r.leaveOut("lines %d to %d: use more filters", len(shown)+1, len(all))
 	}
 	return shown
 }

@@ -22,7 +22,7 @@ import (
 func newTransform() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "transform",
-		Short: "Try the jq program of a destination",
+		Short: "Test the jq program of a destination",
 		Long: `The transform of a destination is a jq program that changes the body of webhook
 requests; see the webhooks guide.`,
 	}, newTransformTest())
@@ -34,15 +34,17 @@ func newTransformTest() *cobra.Command {
 	var path, name, program string
 	cmd := &cobra.Command{
 		Use:   "test [FILE...]",
-		Short: "Print the request bodies of calls",
-		Long: `Print the body that a destination sends for each call, after its filters, redact and
-transform, one per line. Nothing is sent. Calls that are filtered or fail are reported on
-standard error with the reason.
+		Short: "Print the bodies that a destination would send",
+		Long: `Print the body that a destination would send for each call, after its filters, redaction
+and transform, one per line. Nothing is sent. Filtered and failed calls are reported on
+standard error, with the reason.
 
-The destination is in the configuration file; --program replaces its program. Without a
-destination, --program applies to all calls. Calls are read from files or standard input:
-JSON, one call per line, as printed by collector calls --output jsonl, or an array of
-calls. With --collector they come from a running collector, which has the recent calls.
+--config and --destination select a destination, and --program replaces its program.
+Without a destination, --program applies to all calls.
+
+Calls are read from files or standard input: JSON with one call per line, as printed by
+collector calls --output jsonl, or a JSON array of calls. With --collector, the recent
+calls of a running collector are used instead.
 
 The exit code is 1 if a call fails, if the input is invalid, or if there are no calls.`,
 		Example: `  collector transform test --config collector.yaml --destination crm < calls.jsonl
@@ -88,7 +90,7 @@ type trials struct {
 	rules       *redact.Rules
 	transform   webhook.Transform
 
-	sent, filtered, failed int
+	printed, filtered, failed int
 }
 
 // choose selects a destination of a configuration.
@@ -102,7 +104,7 @@ func (t *trials) choose(c *config.Config, name string) error {
 	return nil
 }
 
-// compile compiles the program of the destination, or another one that is not empty.
+// compile compiles a program, or the program of the destination if it is empty.
 func (t *trials) compile(program string) error {
 	t.destination.Disabled = false
 	t.destination.Transform = cmp.Or(program, t.destination.Transform)
@@ -134,18 +136,18 @@ func (t *trials) try(out, errOut io.Writer, place string, body []byte) {
 		t.filtered++
 		fmt.Fprintf(errOut, "%s: filtered: %s\n", plain(place), plain(r.Reason))
 	default:
-		t.sent++
+		t.printed++
 		fmt.Fprintf(out, "%s\n", r.Body)
 	}
 }
 
 // report prints the counts.
 func (t *trials) report(errOut io.Writer) error {
-	n := t.sent + t.filtered + t.failed
+	n := t.printed + t.filtered + t.failed
 	if n == 0 {
-		return errors.New("no calls to try: specify files, or --collector")
+		return errors.New("no calls: specify files, or use --collector")
 	}
-	fmt.Fprintf(errOut, "%s: %d sent, %d filtered, %d failed\n", count(n, "call"), t.sent, t.filtered, t.failed)
+	fmt.Fprintf(errOut, "%s: %d printed, %d filtered, %d failed\n", count(n, "call"), t.printed, t.filtered, t.failed)
 	if t.failed > 0 {
 		return errReported
 	}

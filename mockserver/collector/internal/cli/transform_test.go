@@ -33,13 +33,13 @@ func TestTransformTest(t *testing.T) {
 		args            []string
 		code            int
 	}{
-		"a destination":          {paidCall + testedCall, `{"card":null,"text":"u paid 6"}` + "\n", "standard input:2: filtered: events.deny names its event\n2 calls: 1 sent, 1 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 0},
-		"a failed call":          {failedCall, "", "standard input:1: failed: transform: cannot add: string (\"five\") and number (1)\n1 call: 0 sent, 0 filtered, 1 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 1},
-		"a program":              {"[" + paidCall + "," + testedCall + "]", "\"1\"\n\"2\"\n", "2 calls: 2 sent, 0 filtered, 0 failed\n", []string{"--program", ".messageId"}, 0},
-		"another program":        {paidCall, "{}\n", "1 call: 1 sent, 0 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat", "--program", "{}"}, 0},
-		"no call":                {"[1]", "", "standard input, call 1: failed: the call is not a JSON object\n1 call: 0 sent, 0 filtered, 1 failed\n", []string{"--program", "."}, 1},
-		"no calls":               {"", "", "collector: no calls to try: specify files, or --collector\n", []string{"--program", "."}, 1},
-		"an invalid program":     {paidCall, "", "collector: transform: is not a valid program: unexpected EOF: fix it; see docs/webhooks.md\n", []string{"--program", "("}, 1},
+		"a destination":          {paidCall + testedCall, `{"card":null,"text":"u paid 6"}` + "\n", "standard input:2: filtered: events.deny names its event\n2 calls: 1 printed, 1 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 0},
+		"a failed call":          {failedCall, "", "standard input:1: failed: transform: cannot add: string (\"five\") and number (1)\n1 call: 0 printed, 0 filtered, 1 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 1},
+		"a program":              {"[" + paidCall + "," + testedCall + "]", "\"1\"\n\"2\"\n", "2 calls: 2 printed, 0 filtered, 0 failed\n", []string{"--program", ".messageId"}, 0},
+		"another program":        {paidCall, "{}\n", "1 call: 1 printed, 0 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat", "--program", "{}"}, 0},
+		"no call":                {"[1]", "", "standard input, call 1: failed: the call is not a JSON object\n1 call: 0 printed, 0 filtered, 1 failed\n", []string{"--program", "."}, 1},
+		"no calls":               {"", "", "collector: no calls: specify files, or use --collector\n", []string{"--program", "."}, 1},
+		"an invalid program":     {paidCall, "", "collector: transform: is not a valid program: unexpected EOF: fix the program; see docs/webhooks.md\n", []string{"--program", "("}, 1},
 		"no destination":         {paidCall, "", "collector: specify both --config and --destination, or --program alone\n", []string{"--config", "c.yaml"}, 2},
 		"nothing to try":         {paidCall, "", "collector: specify --config and --destination, or --program\n", nil, 2},
 		"an unknown destination": {paidCall, "", "collector: --destination: the configuration has no destination \"crm\"\n", []string{"--config", "c.yaml", "--destination", "crm"}, 2},

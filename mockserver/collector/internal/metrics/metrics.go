@@ -75,7 +75,7 @@ func New(version string) *Metrics {
 	m.refused = counter("collector_requests_refused_total", "Rejected requests, by error code.", "code")
 	m.violations = counter("collector_plan_violations_total", "Violations of tracking plans, by event of the plan and kind. The event is (other) if it is not in the plan.", "source", "event", "kind")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
-	m.deliveries = counter("collector_deliveries_total", "Calls after an attempt, by result: delivered, failed, filtered, or pending, which means a retry.", "destination", "result")
+	m.deliveries = counter("collector_deliveries_total", "Outcomes of attempts, by result: delivered, failed, filtered, or pending, which means that the call is retried.", "destination", "result")
 	m.filtered = counter("collector_calls_filtered_total", "Calls that a destination does not receive, by reason.", "destination", "reason")
 	m.alerts = counter("collector_alerts_total", "Alerts by result: sent, failed (and retried), or dropped.", "kind", "result")
 	m.telemetry = counter("collector_telemetry_total", "OpenTelemetry spans and metric exports by result: sent, failed, or dropped because the queue was full.", "signal", "result")
