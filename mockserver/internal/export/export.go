@@ -1,4 +1,5 @@
-// Package export represents calls as JSON, in the format of the admin API, and as rows of CSV.
+// Package export represents calls, their attempts and their accounts as JSON, in the format of the admin API,
+// and calls as rows of CSV.
 package export
 
 import (

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -166,15 +167,15 @@ func (c *call) cutBody(limit int) bool {
 
 // newest returns the newest attempts that fit into the result, in the same order. It removes the
 // requests, which repeat the call and contain signatures.
-func (r *toolResult) newest(attempts []attempt) []attempt {
+func (r *toolResult) newest(attempts []export.Attempt) []export.Attempt {
 	shown := slices.Clone(attempts)
 	for i := range shown {
 		a := &shown[i]
-		a.URL, a.Error, a.RequestHeader, a.RequestBody = safeURL(a.URL), safeText(a.Error), nil, ""
+		a.URL, a.Error, a.RequestHeader, a.RequestBody, a.ResponseHeader = safeURL(a.URL), safeText(a.Error), nil, "", nil
 	}
 	for len(fit(shown)) < len(shown) {
-		oldest := slices.MinFunc(shown, func(a, b attempt) int { return a.Time.Compare(b.Time) })
-		shown = slices.DeleteFunc(shown, func(a attempt) bool { return a.Time.Equal(oldest.Time) })
+		oldest := slices.MinFunc(shown, func(a, b export.Attempt) int { return a.Time.Compare(b.Time) })
+		shown = slices.DeleteFunc(shown, func(a export.Attempt) bool { return a.Time.Equal(oldest.Time) })
 	}
 	if left := len(attempts) - len(shown); left > 0 {
 		r.leaveOut("the oldest %s: open the call in the inspector", count(left, "attempt"))
