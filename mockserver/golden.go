@@ -1,9 +1,7 @@
 package mockserver
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/baseline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Golden configures the format of a golden file, which [View.Golden] compares with the
@@ -70,14 +69,14 @@ func (v View) golden(file string, g Golden, match []Match) error {
 		}
 		return os.WriteFile(file, g.encode(got), 0o644)
 	}
-	text, err := os.ReadFile(file)
+	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s does not exist: run the test once with Golden.Update", file)
 	}
 	if err != nil {
 		return err
 	}
-	want, err := decodeGolden(text)
+	want, err := decodeGolden(content)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -203,12 +202,7 @@ func (g Golden) encode(list []goldenCall) []byte {
 	if !g.KeepOrder {
 		list = g.sort(list)
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(append([]goldenCall{}, g.number(list)...)) // cannot fail: the calls were decoded from JSON
-	return b.Bytes()
+	return append(text.JSON(append([]goldenCall{}, g.number(list)...), "  "), '\n')
 }
 
 // sort sorts calls by their content, equal calls by all calls of their visitors, and equal calls of
@@ -220,8 +214,7 @@ func (g Golden) sort(list []goldenCall) []goldenCall {
 	}
 	sorted, visits := make([]keyed, len(list)), map[string][]string{}
 	for i, c := range g.replaceIDs(list, nil) {
-		text, _ := json.Marshal(c) // cannot fail: the call was decoded from JSON
-		sorted[i] = keyed{list[i], string(text), visitorOf(list[i])}
+		sorted[i] = keyed{list[i], string(text.JSON(c, "")), visitorOf(list[i])}
 		visits[sorted[i].visitor] = append(visits[sorted[i].visitor], sorted[i].key)
 	}
 	contents := map[string]string{}
@@ -239,8 +232,8 @@ func (g Golden) sort(list []goldenCall) []goldenCall {
 	return calls
 }
 
-func decodeGolden(text []byte) (list []goldenCall, err error) {
-	v, err := jsondiff.Decode(text)
+func decodeGolden(content []byte) (list []goldenCall, err error) {
+	v, err := jsondiff.Decode(content)
 	if err != nil {
 		return nil, fmt.Errorf("not valid JSON: %w", err)
 	}

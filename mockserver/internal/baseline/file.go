@@ -218,12 +218,7 @@ func (f *File) Calls() (n int) {
 
 // Encode returns the file as indented JSON. Equal files have equal bytes.
 func (f *File) Encode() []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(f) // cannot fail: calls were decoded from JSON
-	return b.Bytes()
+	return append(text.JSON(f, "  "), '\n')
 }
 
 // Parse reads a file.

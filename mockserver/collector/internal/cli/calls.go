@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -428,7 +427,7 @@ func writeIndented(out io.Writer, s string) {
 // writeJSON prints JSON with indentation.
 func writeJSON(out io.Writer, data []byte) error {
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, terminal.PlainJSON(data), "", "  "); err != nil {
+	if err := json.Indent(&indented, text.PlainJSON(data), "", "  "); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, indented.String())
