@@ -74,9 +74,13 @@ func ExampleView_Golden() {
 	srv.Golden(t, "testdata/golden/signup.json", mockserver.Golden{})
 	// Output:
 	// 200
-	// mockserver: the calls differ from golden file testdata/golden/signup.json; to accept them, run the test once with Golden.Update:
-	//   differs: track "Signed Up" userId="u1"
-	//     properties.plan is "Free", want "Pro"
+	// mockserver: golden file: testdata/golden/signup.json: 1 difference from the baseline (received 1 call of 1 user)
+	//
+	// user 1, userId "u1"
+	// ! track "Signed Up"
+	//       properties.plan is "Free", want "Pro"
+	//
+	// to accept the differences, run the test once with Golden.Update
 }
 
 // The error of Wait lists the received calls and explains how the closest one differs.

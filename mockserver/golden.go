@@ -1,19 +1,19 @@
 package mockserver
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/baseline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Golden configures the format of a golden file, which [View.Golden] compares with the
@@ -38,128 +38,68 @@ type Golden struct {
 	Without []string
 }
 
-// A goldenCall is a call in the format of a golden file.
-type goldenCall map[string]any
-
-// text returns a string field, or "".
-func (c goldenCall) text(f fields.Field) string {
-	s, _ := c[fields.Names[f]].(string)
-	return s
+// Golden compares the received calls that every match selects with a golden file. It
+// fails the test if they differ, and lists the differences, or if the file does not
+// exist. Like ExpectNone, it does not wait.
+//
+// Golden compares all values, except those that g replaces or leaves out. The file may contain the
+// wildcards of baselines, such as <any>. New tests should use [View.Baseline], which recognizes
+// values that differ in each run.
+func (v View) Golden(t TB, file string, g Golden, match ...Match) {
+	t.Helper()
+	if err := v.golden(file, g, match); err != nil {
+		t.Fatalf("mockserver: golden file: %v", err)
+	}
 }
 
-// list converts calls to the format of a golden file and sorts them. It does not replace
-// IDs.
-func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
-	list := make([]goldenCall, len(calls))
-	for i := range calls {
-		v, err := jsondiff.Decode(calls[i].Body)
+func (v View) golden(file string, g Golden, match []Match) error {
+	var got []goldenCall
+	for _, call := range v.Calls(match...) {
+		c, err := jsondiff.Decode(call.Body)
 		if err != nil {
-			return nil, fmt.Errorf("mockserver: call %s is not JSON: %w", calls[i].ID, err)
+			return fmt.Errorf("call %s is not JSON: %w", call.ID, err)
 		}
-		for _, path := range g.Without {
-			remove(v, strings.Split(path, "."))
+		g.simplify(c)
+		object, _ := c.(goldenCall)
+		got = append(got, object)
+	}
+	if g.Update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
 		}
-		list[i], _ = v.(map[string]any)
-		g.replaceTimes(list[i])
+		return os.WriteFile(file, g.encode(got), 0o644)
 	}
-	if g.KeepOrder {
-		return list, nil
+	content, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s does not exist: run the test once with Golden.Update", file)
 	}
-	keys := g.keys(list)
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
-	sorted := make([]goldenCall, len(list))
-	for to, from := range order {
-		sorted[to] = list[from]
-	}
-	return sorted, nil
-}
-
-// encode writes calls as an indented JSON array with sorted keys.
-func (g Golden) encode(list []goldenCall) []byte {
-	if !g.KeepIDs {
-		hideIDs(list)
-		numberVisitors(list)
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(list) // cannot fail: the value was decoded from JSON
-	return b.Bytes()
-}
-
-func decodeGolden(text []byte) (list []goldenCall, err error) {
-	v, err := jsondiff.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("not valid JSON: %w", err)
+		return err
 	}
-	array, ok := v.([]any)
-	if !ok {
-		return nil, errors.New("not an array of calls")
+	want, err := decodeGolden(content)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	for i := range array {
-		call, ok := array[i].(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("element %d is not a call", i)
+	if differences := g.compare(got, want); differences != "" {
+		return fmt.Errorf("%s: %s\n\nto accept the differences, run the test once with Golden.Update", file, differences)
+	}
+	return nil
+}
+
+// A goldenCall is a call in the format of a golden file.
+type goldenCall = map[string]any
+
+// simplify removes fields and replaces times.
+func (g Golden) simplify(call any) {
+	for _, path := range g.Without {
+		remove(call, strings.Split(path, "."))
+	}
+	c, _ := call.(goldenCall)
+	for _, f := range []fields.Field{fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt} {
+		if _, ok := c[fields.Names[f]]; ok && !g.KeepTimes {
+			c[fields.Names[f]] = "<time>"
 		}
-		list = append(list, call)
 	}
-	return list, nil
-}
-
-// keys returns a sort key for each call. The key is the same in every run: the call's text
-// without IDs, followed by the key of its visitor, so that equal calls are sorted by visitor.
-func (g Golden) keys(list []goldenCall) []string {
-	keys := make([]string, len(list))
-	for i, c := range list {
-		text, _ := json.Marshal(g.comparable(c))
-		keys[i] = string(text)
-	}
-	if g.KeepIDs {
-		return keys
-	}
-	visitors := visitorsOf(list, keys)
-	for i, c := range list {
-		keys[i] += visitors[c.text(fields.AnonymousID)]
-	}
-	return keys
-}
-
-// visitorsOf maps each anonymousId to a checksum of its calls, and a number that
-// distinguishes equal checksums.
-func visitorsOf(list []goldenCall, texts []string) map[string]string {
-	theirs := map[string][]string{}
-	for i, c := range list {
-		id := c.text(fields.AnonymousID)
-		theirs[id] = append(theirs[id], texts[i])
-	}
-	visitors, alike := map[string]string{"": ""}, map[string]int{}
-	for _, c := range list {
-		id := c.text(fields.AnonymousID)
-		if _, known := visitors[id]; known {
-			continue
-		}
-		slices.Sort(theirs[id])
-		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(theirs[id], "\n"))))
-		visitors[id] = fmt.Sprint(sum, " ", alike[sum])
-		alike[sum]++
-	}
-	return visitors
-}
-
-// comparable returns a copy of a call without the IDs that differ between runs.
-func (g Golden) comparable(c goldenCall) goldenCall {
-	if g.KeepIDs {
-		return c
-	}
-	c = maps.Clone(c)
-	delete(c, fields.Names[fields.MessageID])
-	delete(c, fields.Names[fields.AnonymousID])
-	return c
 }
 
 // remove deletes the field at a path.
@@ -178,40 +118,135 @@ func remove(from any, path []string) {
 	}
 }
 
-func (g Golden) replaceTimes(c goldenCall) {
-	if g.KeepTimes {
-		return
+// compare describes the differences of the received calls from a golden file. It returns "" if there
+// are none.
+func (g Golden) compare(got, want []goldenCall) string {
+	report := baseline.Compare(baseline.Exact(g.visitors(got), false), baseline.Exact(g.visitors(want), false))
+	if !report.OK {
+		return report.Text()
 	}
-	for _, f := range []fields.Field{fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt} {
-		if _, ok := c[fields.Names[f]]; ok {
-			c[fields.Names[f]] = "<time>"
-		}
+	if !g.KeepOrder {
+		return ""
 	}
+	inOrder := func(list []goldenCall) *baseline.File { return baseline.Exact([][]goldenCall{g.number(list)}, true) }
+	report = baseline.Compare(inOrder(got), inOrder(want))
+	if report.OK {
+		return ""
+	}
+	lines := []string{"the same calls arrived in another order", ""}
+	for _, d := range report.Differences[:min(len(report.Differences), maxListed)] {
+		lines = append(lines, "! "+d.Call)
+	}
+	return strings.Join(lines, "\n")
 }
 
-// hideIDs replaces messageIds. They are not numbered, because an additional call would
-// change all later numbers.
-func hideIDs(list []goldenCall) {
-	for _, c := range list {
-		if c.text(fields.MessageID) != "" {
-			c[fields.Names[fields.MessageID]] = "<messageId>"
+// visitors groups calls by anonymousId, and removes the IDs. With KeepIDs, it returns one group
+// with the IDs.
+func (g Golden) visitors(list []goldenCall) (groups [][]goldenCall) {
+	index := map[string]int{}
+	for i, c := range g.replaceIDs(list, func(string) string { return "<anonymousId>" }) {
+		visitor := ""
+		if !g.KeepIDs {
+			visitor = visitorOf(list[i])
 		}
+		at, known := index[visitor]
+		if !known {
+			at = len(groups)
+			index[visitor], groups = at, append(groups, nil)
+		}
+		groups[at] = append(groups[at], c)
 	}
+	return groups
 }
 
-// numberVisitors numbers anonymousIds in order of appearance.
-func numberVisitors(list []goldenCall) {
+// visitorOf returns the anonymousId of a call, or "".
+func visitorOf(c goldenCall) string {
+	id, _ := c[fields.Names[fields.AnonymousID]].(string)
+	return id
+}
+
+// number replaces the IDs of calls. It numbers anonymousIds in order of appearance.
+func (g Golden) number(list []goldenCall) []goldenCall {
 	names := map[string]string{}
-	for _, c := range list {
-		id := c.text(fields.AnonymousID)
-		if id == "" {
-			continue
-		}
+	return g.replaceIDs(list, func(id string) string {
 		if names[id] == "" {
-			names[id] = visitorName(len(names) + 1)
+			names[id] = fmt.Sprintf("<anonymousId %d>", len(names)+1)
 		}
-		c[fields.Names[fields.AnonymousID]] = names[id]
-	}
+		return names[id]
+	})
 }
 
-func visitorName(number int) string { return fmt.Sprintf("<anonymousId %d>", number) }
+// replaceIDs returns copies of calls, in which name replaces the anonymousIds, or removes them if it
+// is nil. messageIds are not numbered, because an additional call would change all later numbers.
+func (g Golden) replaceIDs(list []goldenCall, name func(id string) string) []goldenCall {
+	if g.KeepIDs {
+		return list
+	}
+	replaced := make([]goldenCall, len(list))
+	for i, c := range list {
+		replaced[i] = maps.Clone(c)
+		if _, ok := c[fields.Names[fields.MessageID]]; ok {
+			replaced[i][fields.Names[fields.MessageID]] = "<messageId>"
+		}
+		if id := visitorOf(c); id != "" && name != nil {
+			replaced[i][fields.Names[fields.AnonymousID]] = name(id)
+		} else {
+			delete(replaced[i], fields.Names[fields.AnonymousID])
+		}
+	}
+	return replaced
+}
+
+// encode writes calls as an indented JSON array with sorted keys.
+func (g Golden) encode(list []goldenCall) []byte {
+	if !g.KeepOrder {
+		list = g.sort(list)
+	}
+	return append(text.JSON(append([]goldenCall{}, g.number(list)...), "  "), '\n')
+}
+
+// sort sorts calls by their content, equal calls by all calls of their visitors, and equal calls of
+// equal visitors by visitor. The sorted calls differ between runs only in their IDs.
+func (g Golden) sort(list []goldenCall) []goldenCall {
+	type keyed struct {
+		goldenCall
+		key, visitor string
+	}
+	sorted, visits := make([]keyed, len(list)), map[string][]string{}
+	for i, c := range g.replaceIDs(list, nil) {
+		sorted[i] = keyed{list[i], string(text.JSON(c, "")), visitorOf(list[i])}
+		visits[sorted[i].visitor] = append(visits[sorted[i].visitor], sorted[i].key)
+	}
+	contents := map[string]string{}
+	for visitor, keys := range visits {
+		slices.Sort(keys)
+		contents[visitor] = strings.Join(keys, "\n")
+	}
+	slices.SortStableFunc(sorted, func(a, b keyed) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(contents[a.visitor], contents[b.visitor]), cmp.Compare(a.visitor, b.visitor))
+	})
+	calls := make([]goldenCall, len(list))
+	for i, s := range sorted {
+		calls[i] = s.goldenCall
+	}
+	return calls
+}
+
+func decodeGolden(content []byte) (list []goldenCall, err error) {
+	v, err := jsondiff.Decode(content)
+	if err != nil {
+		return nil, fmt.Errorf("not valid JSON: %w", err)
+	}
+	array, ok := v.([]any)
+	if !ok {
+		return nil, errors.New("not an array of calls")
+	}
+	for i := range array {
+		call, ok := array[i].(goldenCall)
+		if !ok {
+			return nil, fmt.Errorf("element %d is not a call", i)
+		}
+		list = append(list, call)
+	}
+	return list, nil
+}

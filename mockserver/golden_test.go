@@ -43,34 +43,32 @@ func TestGoldenNamesDifferingCalls(t *testing.T) {
 		{"another order", mockserver.Golden{}, moved, nil},
 		{"the same order", mockserver.Golden{KeepOrder: true}, file, nil},
 		{"an order that is to be kept", mockserver.Golden{KeepOrder: true}, []string{file[0], file[1], file[2], file[4], file[3], file[5], file[6]}, []string{
-			`arrived out of order: track "Bought" userId="u"`,
+			`! track "Signed Up"`,
 		}},
 		{"one of a kind is missing", mockserver.Golden{}, without(1), []string{
-			`received 6 calls, want 7`, `missing: page "Pricing" anonymousId="<anonymousId 1>"`,
+			`user 2, userId "u"`, `- page "Pricing" is missing`,
 		}},
 		{"one of two of a kind is missing", mockserver.Golden{}, without(4), []string{
-			`received 6 calls, want 7`, `missing: track "Bought" userId="u"`,
+			`user 1, userId "u"`, `- track "Bought" is missing`,
 		}},
 		{"the first in its order is missing", mockserver.Golden{KeepOrder: true}, without(0), []string{
-			`received 6 calls, want 7`, `missing: page "Home" anonymousId="<anonymousId 1>"`,
+			`user 2, userId "u"`, `- page "Home" is missing`,
 		}},
 		{"one more", mockserver.Golden{}, append([]string{`{"type":"alias","userId":"u","previousId":"p"}`}, file...), []string{
-			`received 8 calls, want 7`, `unexpected: alias userId="u" previousId="p"`,
-			`  {"messageId":"<messageId>","previousId":"p","receivedAt":"<time>","timestamp":"<time>","type":"alias","userId":"u"}`,
+			`user 1, userId "u"`, `+ alias is new`,
 		}},
 		{"a property", mockserver.Golden{}, with(5, `"total":9`, `"total":10`), []string{
-			`differs: track "Bought" userId="u"`, `  properties.total is 10, want 9`,
+			`user 1, userId "u"`, `! track "Bought"`, `      properties.total is 10, want 9`,
 		}},
 		{"both of a kind", mockserver.Golden{}, with(4, `"n":1`, `"n":7`), []string{
-			`differs: track "Bought" userId="u"`, `  properties.items[0].n is 7, want 1`,
+			`user 1, userId "u"`, `! track "Bought"`, `      properties.items[0].n is 7, want 1`,
 		}},
 		{"an event of another name", mockserver.Golden{}, with(6, `"identify"`, `"group","groupId":"g"`), []string{
-			`missing: identify userId="u"`, `unexpected: group userId="u" groupId="g"`,
-			`  {"groupId":"g","messageId":"<messageId>","receivedAt":"<time>","timestamp":"<time>","type":"group","userId":"u"}`,
+			`user 1, userId "u"`, `+ group is new`, `- identify is missing`,
 		}},
 		{"what differs in an array", mockserver.Golden{Without: []string{"properties.items.id", "properties.total.not", "userId.not"}}, with(5, "x2", "x3"), nil},
 		{"an ID that is kept", mockserver.Golden{KeepIDs: true}, with(2, "%2", "%1"), []string{
-			`differs: page "Home" anonymousId="two" messageId="id-2"`, `  anonymousId is "one", want "two"`,
+			`user 1, userId "u"`, `! page "Home"`, `      anonymousId is "one", want "two"`,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,8 +94,15 @@ func TestGoldenNamesDifferingCalls(t *testing.T) {
 				run(test.calls, "first", "second")
 			}
 			failure := judge(func(t mockserver.TB) { srv.Golden(t, path, test.golden) })
-			_, failure, _ = strings.Cut(failure, "Golden.Update:\n  ")
-			assert.Equal(t, strings.Join(test.want, "\n  "), failure)
+			_, failure, _ = strings.Cut(failure, "\n\n") // after the number of differences
+			failure, _, _ = strings.Cut(failure, "\n\n")
+			var lines []string
+			for line := range strings.SplitSeq(failure, "\n") {
+				if equal := strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "      "); line != "" && !equal {
+					lines = append(lines, line)
+				}
+			}
+			assert.Equal(t, test.want, lines)
 		})
 	}
 }
@@ -118,7 +123,27 @@ func TestGoldenDistinguishesVisitors(t *testing.T) {
 	srv.Golden(t, path, mockserver.Golden{})
 	run("x", "y", "y")
 	failure := judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) })
-	assert.Contains(t, failure, `differs: page "1" anonymousId="<anonymousId 1>"`+"\n    "+`anonymousId is "<anonymousId 2>", want "<anonymousId 1>"`)
+	assert.Contains(t, failure, "- page \"1\" is missing\n\nuser 2, anonymousId \"<anonymousId>\"\n+ page \"1\" is new")
+}
+
+// With KeepOrder, the order of the visitors matters, even if their calls are equal.
+func TestGoldenKeepsOrderOfVisitors(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	run := func(visits string) {
+		srv.Clear()
+		for visit := range strings.FieldsSeq(visits) {
+			serve(srv.Engine(), http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "calls.json")
+	run("aHome bHome aPricing")
+	srv.Golden(t, path, mockserver.Golden{Update: true, KeepOrder: true})
+	run("xHome yHome xPricing")
+	srv.Golden(t, path, mockserver.Golden{KeepOrder: true})
+	run("xHome yHome yPricing")
+	srv.Golden(t, path, mockserver.Golden{})
+	failure := judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{KeepOrder: true}) })
+	assert.Contains(t, failure, "the same calls arrived in another order\n\n! page \"Pricing\"")
 }
 
 // Calls of visitors with equal calls may arrive in any order.
@@ -133,16 +158,22 @@ func TestGoldenWithEqualVisitors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls.json")
 	run("aHome aPricing bHome bPricing cHome")
 	srv.Golden(t, path, mockserver.Golden{Update: true})
+	written, err := os.ReadFile(path)
+	require.NoError(t, err)
 	for _, visits := range []string{
 		"xHome xPricing yHome yPricing zHome", "zHome xHome yHome yPricing xPricing", "yPricing xHome zHome xPricing yHome", "xPricing yPricing yHome xHome zHome",
 	} {
 		run(visits)
 		srv.Golden(t, path, mockserver.Golden{})
+		srv.Golden(t, path, mockserver.Golden{Update: true})
+		again, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, string(written), string(again))
 	}
 	run("xHome xPricing yHome zPricing zHome")
 	srv.Golden(t, path, mockserver.Golden{})
 	run("xHome xPricing yHome yPricing yHome")
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "differs: page \"Home\"")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "+ page \"Home\" is new")
 }
 
 func TestInvalidGoldenFiles(t *testing.T) {

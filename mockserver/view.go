@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -177,6 +176,9 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 	return &waitError{b.String(), cause}
 }
 
+// maxListed limits the number of calls in an error.
+const maxListed = 20
+
 // listCalls writes one line per call, up to a limit.
 func listCalls(b *strings.Builder, word string, records []tracking.Record) {
 	for i := range records[:min(len(records), maxListed)] {
@@ -312,49 +314,6 @@ func (v View) FaultsLeft() int {
 }
 
 func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
-
-// Golden compares the received calls that every match selects with a golden file. It
-// fails the test if they differ, and lists the differences, or if the file does not
-// exist. Like ExpectNone, it does not wait.
-func (v View) Golden(t TB, file string, g Golden, match ...Match) {
-	t.Helper()
-	if err := v.golden(file, g, match); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
-func (v View) golden(file string, g Golden, match []Match) error {
-	got, err := g.list(v.Calls(match...))
-	if err != nil {
-		return err
-	}
-	if g.Update {
-		err := os.MkdirAll(filepath.Dir(file), 0o755)
-		if err == nil {
-			err = os.WriteFile(file, g.encode(got), 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("mockserver: golden file: %w", err)
-		}
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("mockserver: golden file %s does not exist: run the test once with Golden.Update", file)
-	}
-	if err != nil {
-		return fmt.Errorf("mockserver: golden file: %w", err)
-	}
-	want, err := decodeGolden(text)
-	if err != nil {
-		return fmt.Errorf("mockserver: golden file %s: %w", file, err)
-	}
-	if lines := g.diff(got, want); len(lines) > 0 {
-		return fmt.Errorf("mockserver: the calls differ from golden file %s; to accept them, run the test once with Golden.Update:\n  %s",
-			file, strings.Join(lines, "\n  "))
-	}
-	return nil
-}
 
 // Baseline compares the received calls that every match selects with a baseline file, and fails
 // the test if they differ. The file contains the calls of each user in order. IDs, times and other

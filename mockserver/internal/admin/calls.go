@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -18,7 +16,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func (a *admin) getHealth(r *http.Request) (any, error) {
@@ -26,13 +23,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 	if err == nil {
 		err = a.c.Ready(r.Context())
 	}
-	view := struct {
-		Status    string         `json:"status"`
-		Message   string         `json:"message,omitempty"`
-		Version   string         `json:"version"`
-		Journal   journal.Health `json:"journal"`
-		Forgotten int64          `json:"forgotten"`
-	}{"ready", "", a.version, health, a.c.History().Expired()}
+	view := export.Health{Status: "ready", Version: a.version, Journal: health, Forgotten: a.c.History().Expired()}
 	if err != nil {
 		view.Status, view.Message = "unavailable", err.Error()
 	}
@@ -51,22 +42,11 @@ func (a *admin) getLedger(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	type line struct {
-		journal.Verification
-		Holds bool `json:"holds"`
-	}
-	holds, lines := true, []line{}
-	for _, v := range accounts {
-		lines = append(lines, line{v, v.OK()})
-		holds = holds && v.OK()
-	}
-	answer := map[string]any{"holds": holds, "destinations": lines}
+	proofs := export.NewProofs(accounts)
 	if verify {
-		if answer["lists"], err = a.c.Users().Lost(r.Context()); err != nil {
-			return nil, err
-		}
+		proofs.Lists, err = a.c.Users().Lost(r.Context())
 	}
-	return answer, nil
+	return proofs, err
 }
 
 func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verification, error) {
@@ -139,23 +119,6 @@ func (a *admin) getCall(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// An attemptView is an attempt as the API returns it. Invalid UTF-8 in bodies is replaced.
-type attemptView struct {
-	Destination    string          `json:"destination"`
-	Number         int             `json:"number"`
-	Time           time.Time       `json:"time"`
-	DurationMS     float64         `json:"durationMs"`
-	URL            string          `json:"url"`
-	Status         int             `json:"status,omitempty"` // 0 if there was no response
-	Verdict        webhook.Verdict `json:"verdict"`
-	Reason         webhook.Reason  `json:"reason,omitempty"`
-	Error          string          `json:"error,omitempty"`
-	RequestHeader  http.Header     `json:"requestHeader,omitempty"`
-	RequestBody    string          `json:"requestBody,omitempty"`
-	ResponseHeader http.Header     `json:"responseHeader,omitempty"`
-	ResponseBody   string          `json:"responseBody,omitempty"`
-}
-
 func (a *admin) listAttempts(r *http.Request) (any, error) {
 	record, err := a.record(r)
 	if err != nil {
@@ -165,26 +128,7 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 	slices.SortStableFunc(attempts, func(a, b tracking.Attempt) int {
 		return cmp.Or(strings.Compare(a.Destination, b.Destination), a.Time.Compare(b.Time))
 	})
-	return map[string]any{"attempts": viewAttempts(attempts)}, nil
-}
-
-func viewAttempts(attempts []tracking.Attempt) []attemptView {
-	views := []attemptView{}
-	for _, at := range attempts {
-		header := maps.Clone(at.RequestHeader)
-		for name := range header {
-			if engine.SecretHeader(name) {
-				header[name] = []string{engine.Hidden}
-			}
-		}
-		views = append(views, attemptView{
-			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
-			URL: at.URL, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
-			RequestHeader: header, RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
-			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
-		})
-	}
-	return views
+	return export.NewAttempts(attempts), nil
 }
 
 // listFailed lists the failed or quarantined calls of a destination, oldest first.

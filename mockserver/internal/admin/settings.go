@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -379,7 +380,7 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, state.Unknown("destination", name)
 	}
 	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
-	return map[string]any{"attempts": viewAttempts(attempts)}, err
+	return export.NewAttempts(attempts), err
 }
 
 // removeDestination deletes a destination. It discards pending calls only if requested.

@@ -118,6 +118,25 @@ func Record(bodies []json.RawMessage) (*File, error) {
 	return f, nil
 }
 
+// Exact returns a file for lists of decoded calls, one per user. Unlike Record, it keeps all values. If
+// ordered is false, the order of a user's calls does not matter.
+func Exact(users [][]map[string]any, ordered bool) *File {
+	f := newFile()
+	for _, calls := range users {
+		u := user{}
+		if !ordered {
+			u.Order = anyOrder
+		}
+		for _, c := range calls {
+			u.Calls = append(u.Calls, c)
+		}
+		u.sort()
+		f.Users = append(f.Users, u)
+	}
+	f.sort()
+	return f
+}
+
 // ids yields the names and the values of the fields that identify the user.
 func (c call) ids() iter.Seq2[string, string] {
 	return func(yield func(name, id string) bool) {
@@ -199,12 +218,7 @@ func (f *File) Calls() (n int) {
 
 // Encode returns the file as indented JSON. Equal files have equal bytes.
 func (f *File) Encode() []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(f) // cannot fail: calls were decoded from JSON
-	return b.Bytes()
+	return append(text.JSON(f, "  "), '\n')
 }
 
 // Parse reads a file.

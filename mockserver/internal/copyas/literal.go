@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // plainWord matches words that need no quotes in a shell.
@@ -24,11 +25,7 @@ func Shell(s string) string {
 
 // Quoted returns a string literal that is valid in Go, JavaScript and Python.
 func Quoted(s string) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // cannot fail for a string
-	return strings.TrimSpace(out.String())
+	return string(text.JSON(s, ""))
 }
 
 // goValue writes a JSON value as a Go expression. The digits of numbers do not change.

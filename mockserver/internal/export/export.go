@@ -1,4 +1,5 @@
-// Package export represents calls as JSON, in the format of the admin API, and as rows of CSV.
+// Package export represents calls, their attempts and their accounts as JSON, in the format of the admin API,
+// and calls as rows of CSV.
 package export
 
 import (
@@ -6,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -149,12 +150,7 @@ func timeCell(t time.Time) string {
 // Spreadsheets would evaluate a cell that begins like a formula: an apostrophe prevents that.
 func cells(row ...string) []string {
 	for i, s := range row {
-		s = strings.Map(func(r rune) rune {
-			if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200C' && r != '\u200D' { // some scripts and emoji need these joiners
-				return '\uFFFD'
-			}
-			return r
-		}, s)
+		s = text.Plain(s)
 		if strings.IndexAny(strings.TrimLeft(s, " \u00A0\u3000\uFFFD"), "=+-@＝＋－＠") == 0 {
 			s = "'" + s
 		}

@@ -179,9 +179,5 @@ func isInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE
 
 // Text returns a value as JSON, truncated to most bytes.
 func Text(v any, most int) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(v) // decoded values always encode
-	return text.CutBytes(most, strings.TrimSuffix(b.String(), "\n"))
+	return text.CutBytes(most, string(text.JSON(v, "")))
 }

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 const (
@@ -195,24 +194,7 @@ func (s *Schema) Text() string { return laidOut(s, "  ") }
 
 // laidOut formats JSON for display. Invisible characters are escaped.
 func laidOut(v any, indent string) string {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	if err := encoder.Encode(v); err != nil {
-		return err.Error() // cannot happen: v consists of valid JSON
-	}
-	var plain strings.Builder
-	for _, r := range strings.TrimSpace(text.String()) {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			plain.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&plain, `\u%04x`, unit)
-		}
-	}
-	return plain.String()
+	return string(text.PlainJSON(text.JSON(v, indent)))
 }
 
 // quoteGo returns a Go string literal, raw if possible.

@@ -3,7 +3,10 @@ package signcheck
 import (
 	"bytes"
 
+	"encoding/json"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+	"slices"
 )
 
 // A content is a byte string that the receiver may have signed, with the mistakes that lead to it.
@@ -126,13 +129,14 @@ func addWritten(body []byte, add func(body []byte, says string)) {
 	add(rewrite(plain, style{ascii: true}), again+" with non-ASCII characters escaped, as Python's json.dumps with separators=(',', ':') does.")
 	add(rewrite(plain, style{ascii: true, slash: true}), again+" with slashes escaped, as PHP's json_encode does.")
 	add(rewrite(plain, style{slash: true}), again+" with slashes escaped, as PHP's json_encode with JSON_UNESCAPED_UNICODE does.")
-	sorted := marshal(plain, true)
-	add(sorted, again+" with its keys sorted, as Go's encoding/json does.")
-	add(marshal(plain, false), again+" with its keys sorted.")
-	if sorted != nil {
-		add(append(sorted[:len(sorted):len(sorted)], '\n'), again+" with its keys sorted and a line break at the end, as Go's json.Encoder does.")
+	var v any
+	if json.Unmarshal(plain, &v) == nil {
+		sorted, _ := json.Marshal(v) // cannot fail: v was decoded from JSON
+		add(sorted, again+" with its keys sorted, as Go's encoding/json does.")
+		add(text.JSON(v, ""), again+" with its keys sorted.")
+		add(append(slices.Clip(sorted), '\n'), again+" with its keys sorted and a line break at the end, as Go's json.Encoder does.")
 	}
 	add(indent(plain, "  "), again+" on several lines, as JSON.stringify(body, null, 2) does.")
 	add(indent(plain, "    "), again+" on several lines, as json.dumps(body, indent=4) does.")
-	add(quote(plain), again+" as a quoted string: JSON.stringify received a string.")
+	add(text.JSON(string(plain), ""), again+" as a quoted string: JSON.stringify received a string.")
 }

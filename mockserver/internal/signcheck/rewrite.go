@@ -59,34 +59,10 @@ func appendUnit(out []byte, unit rune) []byte {
 	return append(out, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
 }
 
-// marshal encodes JSON like encoding/json, with sorted keys.
-func marshal(doc []byte, escapeHTML bool) []byte {
-	d := json.NewDecoder(bytes.NewReader(doc))
-	var v any
-	if d.Decode(&v) != nil {
-		return nil
-	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(escapeHTML)
-	if e.Encode(v) != nil {
-		return nil
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-}
-
 func indent(doc []byte, by string) []byte {
 	var out bytes.Buffer
 	if json.Indent(&out, doc, "", by) != nil {
 		return nil
 	}
 	return out.Bytes()
-}
-
-func quote(text []byte) []byte {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(string(text)) // cannot fail for a string
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

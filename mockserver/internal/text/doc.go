@@ -1,2 +1,2 @@
-// Package text formats numbers, names and durations for people.
+// Package text formats numbers, names, durations and JSON for people, and replaces invisible characters.
 package text

@@ -1,9 +1,11 @@
 package text
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +31,19 @@ func CutBytes(n int, s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// JSON encodes v without escaping characters for HTML. If indent is empty, the result is one line. The
+// result is nil if v cannot be encoded.
+func JSON(v any, indent string) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if encoder.Encode(v) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // Quote truncates s to n bytes and quotes it. Errors use it for input.

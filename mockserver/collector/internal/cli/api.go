@@ -518,26 +518,3 @@ func (c *call) violations() string {
 		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
 	}
 }
-
-// An attempt is a request to a webhook, as reported by the admin API.
-type attempt struct {
-	Destination   string      `json:"destination"`
-	Number        int         `json:"number"`
-	Time          time.Time   `json:"time"`
-	DurationMS    float64     `json:"durationMs"`
-	URL           string      `json:"url"`
-	Status        int         `json:"status,omitempty"` // 0 if there was no response
-	Verdict       string      `json:"verdict"`
-	Error         string      `json:"error,omitempty"`
-	RequestHeader http.Header `json:"requestHeader,omitempty"`
-	RequestBody   string      `json:"requestBody,omitempty"`
-	ResponseBody  string      `json:"responseBody,omitempty"`
-}
-
-// status returns the status line of the response, or "no response".
-func (a *attempt) status() string {
-	if a.Status == 0 {
-		return "no response"
-	}
-	return fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))
-}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
@@ -358,12 +358,10 @@ func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
 	return nil
 }
 
-type attemptList struct{ Attempts []attempt }
-
 // getOne returns the call at an API path and its attempts.
-func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[attemptList], err error) {
+func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[export.AttemptList], err error) {
 	if one, err = get[call](ctx, c, path); err == nil {
-		list, err = get[attemptList](ctx, c, path+"/attempts")
+		list, err = get[export.AttemptList](ctx, c, path+"/attempts")
 	}
 	return one, list, err
 }
@@ -381,18 +379,18 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 
 // write prints a call: its status and last response at each destination, its plan violations, its
 // attempts and its content. Destinations with problems come first.
-func (c *call) write(out io.Writer, attempts []attempt) error {
+func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(c.Type+" "+plain(c.title())), plain(c.Source), c.ReceivedAt.Local().Format(time.RFC3339Nano))
 	urgency := func(state string) int {
 		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
 	}
 	slices.SortStableFunc(c.Destinations, func(a, b callState) int { return urgency(a.State) - urgency(b.State) })
 	for _, d := range c.Destinations {
-		var last attempt
+		var last export.Attempt
 		status := ""
 		for _, a := range attempts {
 			if a.Destination == d.Destination {
-				last, status = a, a.status()
+				last, status = a, a.StatusLine()
 			}
 		}
 		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
@@ -408,7 +406,7 @@ func (c *call) write(out io.Writer, attempts []attempt) error {
 	if len(attempts) > 0 {
 		err := table(out, "", "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 			for _, a := range attempts {
-				row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.status(), a.Verdict, a.URL, a.Error)
+				row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
 			}
 		})
 		if err != nil {
@@ -429,26 +427,11 @@ func writeIndented(out io.Writer, s string) {
 // writeJSON prints JSON with indentation.
 func writeJSON(out io.Writer, data []byte) error {
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, terminal.PlainJSON(data), "", "  "); err != nil {
+	if err := json.Indent(&indented, text.PlainJSON(data), "", "  "); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, indented.String())
 	return err
-}
-
-// A replay is the status of a replay.
-type replay struct {
-	ID          string
-	Destination string
-	EndedAt     time.Time
-	Problem     string
-	Expected    int64
-	Replayed    int64
-	Followed    int64
-	Pending     int64
-	Delivered   int64
-	Failed      int64
-	Filtered    int64
 }
 
 func newReplay() *cobra.Command {
@@ -491,8 +474,8 @@ command ends when none of its calls is pending, and prints the results.`,
 		if err != nil {
 			return err
 		}
-		return printAnswer(&c, cmd.OutOrStdout(), run, "", func(r replay) error {
-			fmt.Fprintln(cmd.OutOrStdout(), r.text(wait))
+		return printAnswer(&c, cmd.OutOrStdout(), run, "", func(r engine.ReplayRun) error {
+			fmt.Fprintln(cmd.OutOrStdout(), replayText(r, wait))
 			if r.Problem != "" {
 				return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
 			}
@@ -525,15 +508,15 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
 // is true, it waits until no call is pending. If ctx ends earlier, it returns an error and
 // the last known status.
-func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[replay], error) {
+func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
-	run, err := ask[replay](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
+	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {
 		return run, err
 	}
 	id := run.read.ID
 	err = poll(ctx, func() (bool, error) {
-		newest, err := get[replay](ctx, c, "/replays/"+url.PathEscape(id))
+		newest, err := get[engine.ReplayRun](ctx, c, "/replays/"+url.PathEscape(id))
 		if err != nil {
 			return true, err
 		}
@@ -546,7 +529,7 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 			}
 			doing, n, of = "delivered or failed again", r.Followed-r.Pending, r.Followed
 		}
-		shown.say(fmt.Sprintf("%d of %d calls %s%s%s", n, of, doing, percent(n, of), shown.remaining(n, of)))
+		shown.say(fmt.Sprintf("%d of %d calls %s%s%s", n, of, doing, percent(int64(n), int64(of)), shown.remaining(int64(n), int64(of))))
 		return false, nil
 	})
 	if ctx.Err() != nil {
@@ -555,8 +538,8 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 	return run, err
 }
 
-// text describes the result of a replay.
-func (r replay) text(settled bool) string {
+// replayText describes the result of a replay.
+func replayText(r engine.ReplayRun, settled bool) string {
 	text := fmt.Sprintf("%s replayed to %s", count(r.Replayed, "call"), plain(r.Destination))
 	if !settled {
 		return text

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -190,11 +190,11 @@ is not counted and not retried.`,
 			} else {
 				err = table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.read.Attempts {
-						row(a.URL, a.status(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.said())
+						row(a.URL, a.StatusLine(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
 					}
 				})
 			}
-			if err == nil && !list.read.accepted() {
+			if err == nil && !list.read.Accepted() {
 				err = errors.New("no webhook accepted the test call")
 			}
 			return err
@@ -206,17 +206,12 @@ is not counted and not retried.`,
 }
 
 // testDestination sends a test call to each webhook of a destination.
-func (c *client) testDestination(ctx context.Context, name, callType string) (answer[attemptList], error) {
-	return ask[attemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
-}
-
-// accepted reports whether a webhook accepted the call.
-func (l *attemptList) accepted() bool {
-	return slices.ContainsFunc(l.Attempts, func(a attempt) bool { return a.Verdict == "success" })
+func (c *client) testDestination(ctx context.Context, name, callType string) (answer[export.AttemptList], error) {
+	return ask[export.AttemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
 }
 
 // said returns an excerpt of the response body, or the error if there was no response.
-func (a *attempt) said() string {
+func said(a *export.Attempt) string {
 	if a.Status == 0 {
 		return a.Error
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -91,7 +92,7 @@ func (f followed) Curl(ctx context.Context, a live.Activity) (string, error) {
 	case "refused", "rejected":
 		return f.curlRejected(ctx, a)
 	case "attempt":
-		list, err := get[attemptList](ctx, f.client, pathOf(a)+"/attempts")
+		list, err := get[export.AttemptList](ctx, f.client, pathOf(a)+"/attempts")
 		if err != nil {
 			return "", err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -347,17 +348,17 @@ func TestMCPReportsPendingCalls(t *testing.T) {
 }
 
 func TestMCPShowsNewestAttempts(t *testing.T) {
-	var attempts []attempt
+	var attempts []export.Attempt
 	for i := range 100 {
 		destination := []string{"crm", "mail"}[i/50]
-		attempts = append(attempts, attempt{Destination: destination, Number: i % 50, Time: time.Unix(int64(2*(i%50)+i/50), 0), URL: "http://u:p@a/b?c", RequestBody: "call", ResponseBody: strings.Repeat("x", 2000)})
+		attempts = append(attempts, export.Attempt{Destination: destination, Verdict: webhook.Success, Number: i % 50, Time: time.Unix(int64(2*(i%50)+i/50), 0), URL: "http://u:p@a/b?c", RequestBody: "call", ResponseBody: strings.Repeat("x", 2000)})
 	}
 	var r toolResult
 	shown := r.newest(attempts)
 	require.NotEmpty(t, shown)
 	assert.Less(t, len(shown), 20)
 	assert.Equal(t, []string{fmt.Sprintf("the oldest %d attempts: open the call in the inspector", 100-len(shown))}, r.LeftOut)
-	assert.Equal(t, attempt{Destination: "mail", Number: 49, Time: time.Unix(99, 0), URL: "http://a/b?…", ResponseBody: attempts[0].ResponseBody}, shown[len(shown)-1])
+	assert.Equal(t, export.Attempt{Destination: "mail", Verdict: webhook.Success, Number: 49, Time: time.Unix(99, 0), URL: "http://a/b?…", ResponseBody: attempts[0].ResponseBody}, shown[len(shown)-1])
 	assert.Equal(t, "crm", shown[0].Destination)
 	assert.Greater(t, shown[0].Number, 40)
 	assert.Equal(t, "call", attempts[0].RequestBody, "the argument is not changed")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -37,14 +37,8 @@ func (r *toolResult) leaveOut(format string, args ...any) {
 
 // encode returns the result as JSON. It shortens long strings, and escapes invisible characters,
 // which could hide instructions from a reader.
-func (r *toolResult) encode() (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r.Untrusted); err != nil {
-		return "", err
-	}
-	data, shortened := shorten(bytes.TrimSpace(b.Bytes()))
+func (r *toolResult) encode() string {
+	data, shortened := shorten(text.JSON(r.Untrusted, ""))
 	if shortened > 0 {
 		r.leaveOut("%s shortened to %d bytes", count(shortened, "string"), maxToolString)
 	}
@@ -52,11 +46,7 @@ func (r *toolResult) encode() (string, error) {
 	if r.Untrusted != nil {
 		encoded.Untrusted = json.RawMessage(data)
 	}
-	b.Reset()
-	if err := e.Encode(encoded); err != nil {
-		return "", err
-	}
-	return string(terminal.PlainJSON(bytes.TrimSpace(b.Bytes()))), nil
+	return string(text.PlainJSON(text.JSON(encoded, "")))
 }
 
 // shorten shortens the strings in JSON to maxToolString bytes and returns their number.
@@ -166,15 +156,15 @@ func (c *call) cutBody(limit int) bool {
 
 // newest returns the newest attempts that fit into the result, in the same order. It removes the
 // requests, which repeat the call and contain signatures.
-func (r *toolResult) newest(attempts []attempt) []attempt {
+func (r *toolResult) newest(attempts []export.Attempt) []export.Attempt {
 	shown := slices.Clone(attempts)
 	for i := range shown {
 		a := &shown[i]
-		a.URL, a.Error, a.RequestHeader, a.RequestBody = safeURL(a.URL), safeText(a.Error), nil, ""
+		a.URL, a.Error, a.RequestHeader, a.RequestBody, a.ResponseHeader = safeURL(a.URL), safeText(a.Error), nil, "", nil
 	}
 	for len(fit(shown)) < len(shown) {
-		oldest := slices.MinFunc(shown, func(a, b attempt) int { return a.Time.Compare(b.Time) })
-		shown = slices.DeleteFunc(shown, func(a attempt) bool { return a.Time.Equal(oldest.Time) })
+		oldest := slices.MinFunc(shown, func(a, b export.Attempt) int { return a.Time.Compare(b.Time) })
+		shown = slices.DeleteFunc(shown, func(a export.Attempt) bool { return a.Time.Equal(oldest.Time) })
 	}
 	if left := len(attempts) - len(shown); left > 0 {
 		r.leaveOut("the oldest %s: open the call in the inspector", count(left, "attempt"))
@@ -201,10 +191,6 @@ func addTool[In any](s *mcp.Server, tool mcp.Tool, run func(context.Context, In)
 		if err != nil {
 			return nil, nil, err
 		}
-		encoded, err := result.encode()
-		if err != nil {
-			return nil, nil, err
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: encoded}}}, nil, nil
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: result.encode()}}}, nil, nil
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
@@ -133,7 +134,7 @@ type pageArgs struct {
 }
 
 func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err error) {
-	queue, err := get[health](ctx, t.client, "/health")
+	queue, err := get[export.Health](ctx, t.client, "/health")
 	if err != nil {
 		return r, err
 	}
@@ -159,7 +160,7 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	}
 	destinations, err := page(&r, all, in.Offset, "destination")
 	var state bytes.Buffer
-	queue.read.print(&state)
+	printHealth(&state, &queue.read)
 	r.Summary = fmt.Sprintf("%s; send calls to %s; %s", queue.read.Status, safeURL(base), r.Summary)
 	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": append([]string{}, fit(sources)...), "destinations": destinations}
 	if left := len(sources) - len(fit(sources)); left > 0 {
@@ -280,8 +281,8 @@ func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err e
 	}
 	r.Summary = fmt.Sprintf("1 call with %s and %s", count(len(list.read.Attempts), "attempt"), count(len(c.Violations), "plan violation"))
 	r.Untrusted = struct {
-		Call     call      `json:"call"`
-		Attempts []attempt `json:"attempts"`
+		Call     call             `json:"call"`
+		Attempts []export.Attempt `json:"attempts"`
 	}{c, r.newest(list.read.Attempts)}
 	return r, nil
 }
@@ -608,7 +609,7 @@ func (t tools) testOne(ctx context.Context, in testArgs) (r toolResult, err erro
 		return r, err
 	}
 	r.Summary = "FAILED: no webhook accepted the test call"
-	if list.read.accepted() {
+	if list.read.Accepted() {
 		r.Summary = "a webhook accepted the test call"
 	}
 	r.Untrusted = map[string]any{"attempts": r.newest(list.read.Attempts)}
@@ -649,7 +650,7 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	if err != nil && (waiting.Err() == nil || run.read.ID == "") {
 		return r, err
 	}
-	r.Summary = run.read.text(true)
+	r.Summary = replayText(run.read, true)
 	if err != nil {
 		r.Summary += fmt.Sprintf("; %s after %v: list them with search_calls", count(run.read.Pending, "pending call"), wait)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // An output is the name of an output format: a table, or a data format for scripts.
@@ -53,13 +54,7 @@ func (o *output) data() bool { return *o != "table" && *o != "" }
 // print prints a value, or a raw response, as data. In the format jsonl, it prints each element of the
 // field list on a line. If list is empty, it prints the value on one line.
 func (o *output) print(out io.Writer, v any, list string) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	data := terminal.PlainJSON(bytes.TrimSpace(text.Bytes()))
+	data := text.PlainJSON(text.JSON(v, ""))
 	switch *o {
 	case "jsonl":
 		return printLines(out, data, list)
@@ -70,12 +65,7 @@ func (o *output) print(out io.Writer, v any, list string) error {
 		}
 		return err
 	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, data, "", "  "); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(out, indented.String())
-	return err
+	return writeJSON(out, data)
 }
 
 // printLines prints each element of a field of an object on its own line.
@@ -120,4 +110,4 @@ func table(out io.Writer, none, columns string, print func(row func(cells ...any
 }
 
 // plain escapes control characters in text from senders and receivers.
-func plain(s string) string { return terminal.Plain(s) }
+func plain(s string) string { return text.Plain(s) }

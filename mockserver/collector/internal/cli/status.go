@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -37,13 +37,6 @@ func (d *destination) state() string {
 	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
-// health is the health of the collector in a response of the admin API.
-type health struct {
-	Status  string         `json:"status"`
-	Message string         `json:"message"`
-	Journal journal.Health `json:"journal"`
-}
-
 func newStatus() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
@@ -54,7 +47,7 @@ state, its number of pending calls and the age of the oldest.`,
 		Example: "  collector status\n  collector status --json | jq '.destinations[].ledger.pending'",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			queue, err := get[health](ctx, &c, "/health")
+			queue, err := get[export.Health](ctx, &c, "/health")
 			if err != nil {
 				return err
 			}
@@ -65,7 +58,7 @@ state, its number of pending calls and the age of the oldest.`,
 			if c.output.data() {
 				return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"health":%s,%s`, queue.raw, list.raw[len("{"):])), "")
 			}
-			queue.read.print(out)
+			printHealth(out, &queue.read)
 			if len(list.read.Destinations) == 0 {
 				return nil
 			}
@@ -78,7 +71,7 @@ state, its number of pending calls and the age of the oldest.`,
 	})
 }
 
-func (h *health) print(out io.Writer) {
+func printHealth(out io.Writer, h *export.Health) {
 	fmt.Fprint(out, h.Status)
 	if h.Message != "" {
 		fmt.Fprintf(out, ": %s", plain(h.Message))
@@ -110,19 +103,6 @@ func durability(s journal.Server) string {
 	return "unknown whether it syncs calls to disk before acknowledging them; set nats.monitor"
 }
 
-// A proof is the recomputed ledger of one destination.
-type proof struct {
-	journal.Verification
-	Holds bool `json:"holds"`
-}
-
-// proofs contains the recomputed ledgers of all destinations.
-type proofs struct {
-	Holds        bool             `json:"holds"`
-	Destinations []proof          `json:"destinations"`
-	Lists        []users.LostList `json:"lists"`
-}
-
 func newVerify() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
@@ -143,11 +123,11 @@ during the check. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			answer, err := get[proofs](ctx, &c, "/ledger?verify=true")
+			answer, err := get[export.Proofs](ctx, &c, "/ledger?verify=true")
 			if err != nil {
 				return err
 			}
-			err = printAnswer(&c, out, answer, "destinations", func(p proofs) error { return p.print(out) })
+			err = printAnswer(&c, out, answer, "destinations", func(p export.Proofs) error { return printProofs(out, &p) })
 			if err == nil && !answer.read.Holds {
 				err = errors.New("the ledger does not balance")
 			}
@@ -156,7 +136,7 @@ during the check. Failed calls are kept: see collector replay.`,
 	})
 }
 
-func (p *proofs) print(out io.Writer) error {
+func printProofs(out io.Writer, p *export.Proofs) error {
 	defer func() {
 		for _, l := range p.Lists {
 			fmt.Fprintln(out, plain(l.String()))
@@ -164,7 +144,7 @@ func (p *proofs) print(out io.Writer) error {
 	}()
 	err := table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
-			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, l.verdict())
+			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, balance(&l))
 		}
 	})
 	for _, l := range p.Destinations {
@@ -178,7 +158,8 @@ func (p *proofs) print(out io.Writer) error {
 	return err
 }
 
-func (p *proof) verdict() string {
+// balance describes whether a ledger balances.
+func balance(p *export.Proof) string {
 	missing := p.Accepted - p.Delivered - p.Failed - p.Filtered - p.Pending - p.Lost
 	switch {
 	case missing != 0:

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // press handles a key.
@@ -94,7 +95,7 @@ func (m *model) typeFilter(name, typed string) {
 		_, size := utf8.DecodeLastRuneInString(m.filter)
 		m.filter = m.filter[:len(m.filter)-size]
 	default:
-		m.filter += terminal.Plain(typed)
+		m.filter += text.Plain(typed)
 	}
 	if !slices.Contains(m.picked(), m.selected) {
 		m.selected = -1

@@ -97,7 +97,7 @@ func (l *line) attempt(a *Activity) {
 	switch {
 	case a.Verdict == "success":
 	case a.Answer != "":
-		l.add(strconv.Quote(terminal.Plain(a.Answer)), terminal.Normal)
+		l.add(strconv.Quote(text.Plain(a.Answer)), terminal.Normal)
 	case a.Status == 0:
 		l.add(a.Error, terminal.Normal)
 	}
@@ -165,7 +165,7 @@ func (l *line) add(s string, style terminal.Style) {
 	}
 	if s != "" {
 		last := &l.columns[len(l.columns)-1]
-		*last = append(*last, span{terminal.Plain(s), style})
+		*last = append(*last, span{text.Plain(s), style})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Form is an output format of Print.
@@ -37,12 +38,12 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 	for ctx.Err() == nil {
 		page, err := from.Activity(ctx, after, limit, false)
 		wait := printPause
-		var text []byte
+		var lines []byte
 		switch {
 		case err == nil:
-			text = printed(&page, form, paint)
+			lines = printed(&page, form, paint)
 			if after == "" && form == Lines {
-				text = lastLines(text, first)
+				lines = lastLines(lines, first)
 			}
 			after, limit, lost = page.Next, printLimit, ""
 			if len(page.Activity) == printLimit {
@@ -56,10 +57,10 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 			wait = errorPause
 			if lost != err.Error() && form == Lines {
 				lost = err.Error()
-				text = []byte(terminal.Plain("⋯ "+lost) + "\n")
+				lines = []byte(text.Plain("⋯ "+lost) + "\n")
 			}
 		}
-		if _, err := out.Write(text); err != nil {
+		if _, err := out.Write(lines); err != nil {
 			return err
 		}
 		_ = pause.For(ctx, wait)
@@ -79,7 +80,7 @@ func printed(page *Page, form Form, paint bool) []byte {
 	for i := range page.Activity {
 		a := &page.Activity[i]
 		if form == JSON {
-			b.Write(terminal.PlainJSON(a.raw))
+			b.Write(text.PlainJSON(a.raw))
 			b.WriteByte('\n')
 		} else if l, ok := lineOf(a); ok {
 			write(l)

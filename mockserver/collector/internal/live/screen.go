@@ -61,7 +61,7 @@ func (m *model) title() string {
 	words := []string{terminal.Bold.Paint(m.config.Title)}
 	switch {
 	case m.lost != "":
-		words = append(words, terminal.Red.Paint("unreachable: "+terminal.Plain(m.lost)))
+		words = append(words, terminal.Red.Paint("unreachable: "+text.Plain(m.lost)))
 	case m.panel != "":
 		words = append(words, terminal.Yellow.Paint(fmt.Sprintf("rows %d-%d of %d", m.top+1, min(m.top+m.space(), len(m.rows)), len(m.rows))))
 	case m.paused:
@@ -79,7 +79,7 @@ func (m *model) title() string {
 	if m.filter != "" && !m.typing {
 		words = append(words, "only "+terminal.Bold.Paint(m.filter))
 	}
-	return strings.Join(append(words, terminal.Plain(m.config.URL)), "  ")
+	return strings.Join(append(words, text.Plain(m.config.URL)), "  ")
 }
 
 // totals returns the totals of all destinations, followed by the totals of each destination.
@@ -102,7 +102,7 @@ func (m *model) totals() string {
 		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Pending, a.Pending))
 	})
 	for _, d := range sorted {
-		parts = append(parts, terminal.Bold.Paint(terminal.Plain(d.Name))+" "+terminal.Plain(d.State)+d.problems())
+		parts = append(parts, terminal.Bold.Paint(text.Plain(d.Name))+" "+text.Plain(d.State)+d.problems())
 	}
 	return strings.Join(parts, terminal.Faint.Paint("  │  "))
 }
@@ -187,7 +187,7 @@ func (m *model) details() []string {
 			facts = append(facts, strings.TrimSpace(fact.name+" "+fact.value))
 		}
 	}
-	for _, row := range terminal.Wrap(terminal.Plain(strings.TrimSpace(strings.Join(facts, "  "))), m.width) {
+	for _, row := range terminal.Wrap(text.Plain(strings.TrimSpace(strings.Join(facts, "  "))), m.width) {
 		rows = append(rows, terminal.Faint.Paint(row))
 	}
 	return rows[:min(len(rows), mostDetails, max(0, m.space()-2))]

@@ -1,5 +1,5 @@
 // Package terminal writes tables and styled text to terminals.
 //
-// Text from senders must pass through [Plain] before it is printed. Widths are numbers of columns
+// Text from senders must pass through [text.Plain] before it is printed. Widths are numbers of columns
 // on the screen, not of bytes or characters.
 package terminal

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Table has rows of cells. Write escapes control characters and omits empty columns.
@@ -18,7 +20,7 @@ type Table struct {
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = Plain(fmt.Sprint(cell))
+		row[i] = text.Plain(fmt.Sprint(cell))
 		if len(t.exact) <= i {
 			t.exact = append(t.exact, true)
 		}

@@ -46,20 +46,3 @@ func TestWriteReportsTruncation(t *testing.T) {
 	assert.True(t, cut)
 	assert.Contains(t, out.String(), "…")
 }
-
-func FuzzPlain(f *testing.F) {
-	for _, s := range []string{"a", "\x1b[2J", "\u009b", "\u202e", "\xff", "e\u0301", "👩\u200d💻", "\r\n\t"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		plain := terminal.Plain(s)
-		for _, r := range plain {
-			if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e {
-				t.Errorf("Plain(%q) has %U", s, r)
-			}
-		}
-		if again := terminal.Plain(plain); again != plain {
-			t.Errorf("Plain(%q) = %q, and of that %q", s, plain, again)
-		}
-	})
-}

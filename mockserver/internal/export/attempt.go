@@ -1,0 +1,73 @@
+package export
+
+import (
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// An Attempt is a request to a webhook. Invalid UTF-8 in bodies is replaced.
+type Attempt struct {
+	Destination    string          `json:"destination"`
+	Number         int             `json:"number"`
+	Time           time.Time       `json:"time"`
+	DurationMS     float64         `json:"durationMs"`
+	URL            string          `json:"url"`
+	Status         int             `json:"status,omitempty"` // 0 if there was no response
+	Verdict        webhook.Verdict `json:"verdict"`
+	Reason         webhook.Reason  `json:"reason,omitempty"`
+	Error          string          `json:"error,omitempty"`
+	RequestHeader  http.Header     `json:"requestHeader,omitempty"`
+	RequestBody    string          `json:"requestBody,omitempty"`
+	ResponseHeader http.Header     `json:"responseHeader,omitempty"`
+	ResponseBody   string          `json:"responseBody,omitempty"`
+}
+
+// An AttemptList is a list of attempts.
+type AttemptList struct {
+	Attempts []Attempt `json:"attempts"`
+}
+
+// NewAttempts returns attempts without the values of secret headers.
+func NewAttempts(attempts []tracking.Attempt) AttemptList {
+	views := []Attempt{}
+	for _, at := range attempts {
+		header := maps.Clone(at.RequestHeader)
+		for name := range header {
+			if engine.SecretHeader(name) {
+				header[name] = []string{engine.Hidden}
+			}
+		}
+		views = append(views, Attempt{
+			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
+			URL: at.URL, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
+			RequestHeader: header, RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
+			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
+		})
+	}
+	return AttemptList{views}
+}
+
+// StatusLine returns the status of the response, such as 200 OK, or "no response".
+func (a *Attempt) StatusLine() string {
+	if a.Status == 0 {
+		return "no response"
+	}
+	return strconv.Itoa(a.Status) + " " + http.StatusText(a.Status)
+}
+
+// Accepted reports whether a webhook accepted the call.
+func (l AttemptList) Accepted() bool {
+	for _, a := range l.Attempts {
+		if a.Verdict == webhook.Success {
+			return true
+		}
+	}
+	return false
+}
