@@ -119,19 +119,12 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 	if terminal.Is(cmd.InOrStdin()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for an MCP client on standard input; press Ctrl-D to quit")
 	}
-	err = server.Run(ctx, &mcp.IOTransport{
-		Reader: io.NopCloser(cmd.InOrStdin()), Writer: unclosed{cmd.OutOrStdout()}, MaxLineLength: maxMessage,
-	})
+	err = server.Run(ctx, newStdio(cmd.InOrStdin(), cmd.OutOrStdout()))
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
-	return fmt.Errorf("standard input: %w: let an MCP client start this command", err)
+	return fmt.Errorf("standard input or output: %w: let an MCP client start this command", err)
 }
-
-// unclosed is a writer whose Close does nothing.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // startDev starts a collector with an empty queue. It calls failed if the collector stops early. The
 // function that it returns stops the collector and deletes the queue.

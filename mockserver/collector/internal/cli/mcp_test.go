@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -526,10 +527,53 @@ func TestMCPEndsWithItsInput(t *testing.T) {
 	out, errOut, code := runWith(t, "", "mcp")
 	assert.Zero(t, code)
 	assert.Empty(t, out+errOut)
-	out, errOut, code = runWith(t, "hello\n", "mcp")
-	assert.Equal(t, 1, code)
-	assert.Empty(t, out)
-	assert.Equal(t, "collector: standard input: invalid character 'h' looking for beginning of value: let an MCP client start this command\n", errOut)
+}
+
+// TestMCPInvalidInput checks that an invalid message is answered, and that the next one is served.
+func TestMCPInvalidInput(t *testing.T) {
+	const notMessage = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not a JSON-RPC message; send an object with \"jsonrpc\":\"2.0\" and \"method\", not a batch"}}`
+	parseError := func(problem string) string {
+		return `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"invalid JSON: ` + problem + `; send one JSON-RPC message per line"}}`
+	}
+	const ping, pong = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for _, test := range []struct{ name, line, want string }{
+		{"text", "hello", parseError("invalid character 'h' looking for beginning of value")},
+		{"truncated", ping[:20], parseError("unexpected end of JSON input")},
+		{"two messages", ping + ping, parseError("invalid character '{' after top-level value")},
+		{"number", "5", notMessage},
+		{"no version", `{"id":1,"method":"ping"}`, notMessage},
+		{"method is a number", `{"jsonrpc":"2.0","id":1,"method":5}`, notMessage},
+		{"ID is a list", `{"jsonrpc":"2.0","id":[],"method":"ping"}`, notMessage},
+		{"batch", "[" + ping + "]", notMessage},
+		{"large", `{"jsonrpc":"2.0","method":"` + strings.Repeat("x", maxMessage) + `"}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message has more than 4194304 bytes"}}`},
+		{"empty", "", ""},
+		{"spaces", "\t" + ping + " \r", pong},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in, send := io.Pipe()
+			receive, out := io.Pipe()
+			ended := make(chan int, 1)
+			var errOut bytes.Buffer
+			go func() {
+				ended <- Main(t.Context(), []string{"mcp"}, in, out, &errOut)
+				_, _ = in.Close(), out.Close()
+			}()
+			responses := bufio.NewReader(receive)
+			exchange := func(line, want string) {
+				_, err := io.WriteString(send, line+"\n")
+				require.NoError(t, err)
+				if want != "" {
+					got, err := responses.ReadString('\n')
+					require.NoError(t, err)
+					assert.Equal(t, want+"\n", got)
+				}
+			}
+			exchange(test.line, test.want)
+			exchange(ping, pong)
+			require.NoError(t, send.Close())
+			assert.Zero(t, <-ended, errOut.String())
+		})
+	}
 }
 
 // TestMCPErrorsSayWhatToDo checks the errors of tools without a usable collector.
