@@ -41,7 +41,7 @@ func newDestinationList() *cobra.Command {
 		Args:    noArgs,
 		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
 			return show(ctx, &c, out, query{path: "/destinations", list: "destinations"}, func(list struct{ Destinations []destination }) error {
-				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,WEBHOOKS", func(row func(...any)) {
+				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,URLS", func(row func(...any)) {
 					for _, d := range list.Destinations {
 						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
 					}

@@ -122,11 +122,11 @@ func duration(name, value string, most time.Duration) (time.Duration, error) {
 
 // A destinationSummary is the state of a destination in a result.
 type destinationSummary struct {
-	Name     string          `json:"name"`
-	State    string          `json:"state"`
-	Sources  string          `json:"sources"`
-	Webhooks []string        `json:"webhooks"`
-	Ledger   tracking.Ledger `json:"ledger"`
+	Name    string          `json:"name"`
+	State   string          `json:"state"`
+	Sources string          `json:"sources"`
+	URLs    []string        `json:"urls"`
+	Ledger  tracking.Ledger `json:"ledger"`
 }
 
 type pageArgs struct {
@@ -154,7 +154,7 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	for _, d := range list.read.Destinations {
 		s := destinationSummary{Name: d.Name, State: d.state(), Sources: d.from(), Ledger: d.Ledger}
 		for _, u := range d.urls() {
-			s.Webhooks = append(s.Webhooks, safeURL(u))
+			s.URLs = append(s.URLs, safeURL(u))
 		}
 		all = append(all, s)
 	}
