@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -125,7 +128,7 @@ func (w *world) awaitWithin(grace time.Duration, what string, done func() error)
 // lastSchedule returns the last scheduled time, but at least last. A result with a schedule is stored
 // when all calls of its entry have ended, possibly after a pause, so the last time may rise.
 func (w *world) lastSchedule(last time.Time) time.Time {
-	last = later(last, w.server.LastSchedule())
+	last = later(later(last, w.server.LastSchedule()), w.lastParked())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last = later(last, w.repaired)
@@ -134,6 +137,30 @@ func (w *world) lastSchedule(last time.Time) time.Time {
 	}
 	for _, r := range w.receivers {
 		last = later(last, r.held.until)
+	}
+	return last
+}
+
+// dueInNote matches the time of the next attempt in the note of a call of an ordered destination, in
+// milliseconds to base 36.
+var dueInNote = regexp.MustCompile(`~([0-9a-z]+)\+`)
+
+// lastParked returns the latest time of an attempt in the stored notes of parked calls. The server does
+// not know these times, and the process that stored them may have been killed.
+func (w *world) lastParked() (last time.Time) {
+	for _, pattern := range []string{"analytics.o", "analytics.o.*"} {
+		for _, data := range w.server.Messages(pattern) {
+			_, outcomes, err := record.DecodeOutcomes(data)
+			if err != nil {
+				w.t.Errorf("a message of outcomes: %v", err)
+			}
+			for _, o := range outcomes {
+				for _, m := range dueInNote.FindAllStringSubmatch(strings.Join(o.Notes, " "), -1) {
+					milliseconds, _ := strconv.ParseInt(m[1], 36, 64) // the pattern allows only digits
+					last = later(last, time.UnixMilli(milliseconds))
+				}
+			}
+		}
 	}
 	return last
 }

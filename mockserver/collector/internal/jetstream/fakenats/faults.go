@@ -129,6 +129,20 @@ func (s *Server) LastSchedule() (last time.Time) {
 	return last
 }
 
+// Messages returns the stored messages whose subjects match a pattern.
+func (s *Server) Messages(pattern string) (all [][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		for _, m := range st.messages {
+			if record.Matches(pattern, m.subject) {
+				all = append(all, m.data)
+			}
+		}
+	}
+	return all
+}
+
 // Streams returns the names of the streams.
 func (s *Server) Streams() []string {
 	s.mu.Lock()
