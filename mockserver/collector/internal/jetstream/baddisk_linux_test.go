@@ -115,7 +115,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 func TestKillAfterFailedWritesLosesNothing(t *testing.T) {
 	t.Parallel()
 	d, tally := newBadDisk(t), newTally(t)
-	config := childConfig{Options: jetstream.Options{Dir: filepath.Join(d.dir, "data")}, Senders: 4, Batch: 400, Rate: 2 * time.Millisecond, Slow: time.Millisecond}
+	config := childConfig{Options: jetstream.Options{Dir: filepath.Join(d.dir, "data")}, Senders: 4, Batch: 100, Rate: 2 * time.Millisecond, Slow: time.Millisecond}
 	for i := range 2 {
 		config.Name = fmt.Sprint("k", i)
 		p := startChild(t, tally, config)
