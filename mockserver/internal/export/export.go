@@ -1,4 +1,4 @@
-// Package export represents calls, their attempts and their accounts as JSON, in the format of the admin API,
+// Package export represents calls, attempts, activities and ledgers as JSON, in the format of the admin API,
 // and calls as rows of CSV.
 package export
 

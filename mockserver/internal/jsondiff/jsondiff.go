@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -73,7 +74,7 @@ func (d *Diff) add(path, format string, args ...any) {
 	if path == "" {
 		path = "document"
 	}
-	d.Lines = append(d.Lines, strings.TrimPrefix(path, ".")+" "+fmt.Sprintf(format, args...))
+	d.Lines = append(d.Lines, path+" "+fmt.Sprintf(format, args...))
 }
 
 func (d *Diff) compare(path string, got, want any) {
@@ -151,14 +152,7 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 
 // join appends a key to a path, as in properties.plan or traits["first name"].
 func join(path, key string) string {
-	plain := key != ""
-	for _, r := range key {
-		plain = plain && (r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-	}
-	if plain {
-		return path + "." + key
-	}
-	return path + "[" + strconv.Quote(key) + "]"
+	return string(canonical.AppendKey([]byte(path), strconv.AppendQuote(nil, key)))
 }
 
 // SameNumber reports whether two numbers are equal in any format. Integers are compared

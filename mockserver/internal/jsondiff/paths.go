@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A Kind is the result of a comparison at a path.
@@ -224,19 +225,12 @@ func (c *comparison) line(kind Kind, a, b *node) {
 		c.Incomplete = true
 		return
 	}
-	c.Lines = append(c.Lines, Line{Path: cut(c.path, maxPath), Kind: kind, First: valueText(a), Second: valueText(b)})
+	c.Lines = append(c.Lines, Line{Path: text.CutBytes(maxPath, string(c.path)), Kind: kind, First: valueText(a), Second: valueText(b)})
 }
 
 func valueText(n *node) string {
 	if n == nil {
 		return ""
 	}
-	return cut(n.text, maxValue)
-}
-
-func cut(text []byte, most int) string {
-	if len(text) <= most {
-		return string(text)
-	}
-	return string(bytes.ToValidUTF8(text[:most], nil)) + "…"
+	return text.CutBytes(maxValue, string(n.text))
 }

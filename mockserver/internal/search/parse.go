@@ -271,7 +271,7 @@ func (f *Field) check(t *Term) (problem, hint string) {
 			return fmt.Sprintf("unknown status %q", text.Cut(40, t.Value)), "use " + strings.Join(f.Values, ", ") + ", a response status such as 404, or 4xx"
 		}
 	case timeField:
-		if _, err := readTime(t.Value, time.Time{}); err != nil {
+		if _, err := ReadTime(t.Value, time.Time{}); err != nil {
 			return fmt.Sprintf("%q is not a time", text.Cut(40, t.Value)), "use an age such as 5m, 1h or 7d, or a time such as 2026-01-31T12:00:00Z; UTC is the default"
 		}
 	default:

@@ -179,6 +179,6 @@ func endsWord(r rune) bool { return unicode.IsSpace(r) }
 // Time returns the time of a term with the field since or until. Ages are relative to now. The result
 // is the zero time for an invalid value, which Parse rejects.
 func (t Term) Time(now time.Time) time.Time {
-	at, _ := readTime(t.Value, now)
+	at, _ := ReadTime(t.Value, now)
 	return at
 }

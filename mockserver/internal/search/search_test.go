@@ -72,6 +72,7 @@ func TestParseReportsPosition(t *testing.T) {
 		{"an unknown status", "status:broken", `unknown status "broken"`, "delivered, pending", 8},
 		{"a status beyond those of HTTP", "status:600", `unknown status "600"`, "404", 8},
 		{"no time", "since:yesterday", `"yesterday" is not a time`, "UTC", 7},
+		{"a negative age", "since:-5m", `is not a time`, "7d", 7},
 		{"an age that is too long", "since:9999999w", `is not a time`, "7d", 7},
 		{"a comparison with no number", "prop.total:>many", `"many" is not a number`, "prop.total:>100", 13},
 		{"a comparison of texts", "user:>5", "user does not support >", "user:ada", 7},
@@ -180,7 +181,7 @@ func TestMatchesText(t *testing.T) {
 func TestTime(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Time{
-		"90s": now.Add(-90 * time.Second), "1h": now.Add(-time.Hour), "2w": now.AddDate(0, 0, -14),
+		"90s": now.Add(-90 * time.Second), "1h": now.Add(-time.Hour), "1h30m": now.Add(-90 * time.Minute), "2w": now.AddDate(0, 0, -14),
 		"2026-01-30": now.Add(-36 * time.Hour), "2026-01-31T12:30": now.Add(30 * time.Minute),
 		"2026-01-31T12:30:15.250": now.Add(30*time.Minute + 15250*time.Millisecond), "2026-01-31T13:30+01:00": now.Add(30 * time.Minute),
 	} {

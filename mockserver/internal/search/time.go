@@ -10,7 +10,8 @@ import (
 // timeForms contains the accepted time formats.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999", "2006-01-02T15:04", "2006-01-02"}
 
-func readTime(value string, now time.Time) (time.Time, error) {
+// ReadTime parses a time, or an age relative to now.
+func ReadTime(value string, now time.Time) (time.Time, error) {
 	if age, ok := readAge(value); ok {
 		return now.Add(-age), nil
 	}
@@ -22,14 +23,17 @@ func readTime(value string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("search: %.40q is not a time", value)
 }
 
-// units maps the letters of units to durations.
-var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+// units contains the units that time.ParseDuration does not accept.
+var units = map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
 // maxAge is the maximum age in a query.
 const maxAge = 10 * 365 * 24 * time.Hour
 
-// readAge parses an age such as 90s, 15m or 7d.
+// readAge parses an age such as 90s, 1h30m or 7d.
 func readAge(value string) (time.Duration, bool) {
+	if age, err := time.ParseDuration(value); err == nil {
+		return age, age >= 0 && age <= maxAge
+	}
 	if len(value) < 2 || len(value) > 8 || strings.TrimLeft(value[:len(value)-1], "0123456789") != "" {
 		return 0, false
 	}

@@ -8,17 +8,23 @@ import (
 	"unicode/utf16"
 )
 
-// isInvisible reports whether r is a control or format character or a line separator. Such
-// characters could manipulate a terminal, reorder text or hide it. The joiners are not among them,
-// because some scripts and emoji need them.
-func isInvisible(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200C' && r != '\u200D'
+// IsInvisible reports whether r is invisible, but could manipulate a terminal, reorder text or hide
+// it: control and format characters, line separators and fillers. It excludes joiners, because some
+// scripts and emoji need them.
+func IsInvisible(r rune) bool {
+	switch r {
+	case '\u200C', '\u200D':
+		return false
+	case '\u034F', '\u115F', '\u1160', '\u3164', '\uFFA0':
+		return true
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // Plain replaces invisible characters and invalid UTF-8.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if isInvisible(r) {
+		if IsInvisible(r) {
 			return '\uFFFD'
 		}
 		return r
@@ -27,7 +33,7 @@ func Plain(s string) string {
 
 // PlainJSON escapes invisible characters in JSON, except white space between tokens.
 func PlainJSON(data []byte) []byte {
-	escaped := func(r rune) bool { return r >= ' ' && isInvisible(r) }
+	escaped := func(r rune) bool { return r >= ' ' && IsInvisible(r) }
 	if bytes.IndexFunc(data, escaped) < 0 {
 		return data
 	}

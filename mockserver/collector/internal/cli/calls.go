@@ -69,14 +69,11 @@ func condition(name string) func(string) (string, error) {
 // moment returns a parser for a time or an age.
 func moment(name string) func(string) (string, error) {
 	return func(s string) (string, error) {
-		if ago, err := time.ParseDuration(s); err == nil {
-			return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), nil
-		}
-		t, err := time.Parse(time.RFC3339, s)
+		t, err := search.ReadTime(s, time.Now())
 		if err != nil {
 			return "", usagef("invalid %s %s: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m", name, text.Quote(text.MaxRepeated, s))
 		}
-		return t.Format(time.RFC3339Nano), nil
+		return t.UTC().Format(time.RFC3339Nano), nil
 	}
 }
 

@@ -27,3 +27,19 @@ func TestProgressEstimatesRemainingTime(t *testing.T) {
 		}
 	}
 }
+
+func TestMoment(t *testing.T) {
+	for value, want := range map[string]time.Duration{"90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "7d": 7 * 24 * time.Hour, "0s": 0} {
+		text, err := moment("--since")(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if age := time.Since(at); err != nil || age < want || age > want+time.Minute {
+			t.Errorf("%s is %s, which is %v ago: %v", value, text, age, err)
+		}
+	}
+	if text, err := moment("--since")("2026-01-31T13:30:00+01:00"); err != nil || text != "2026-01-31T12:30:00Z" {
+		t.Errorf("got %s, %v", text, err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -27,14 +28,9 @@ const (
 // trimPeriodically trims every minute, and when space is short. The server cannot remove messages
 // automatically, because it does not know which calls are pending.
 func (j *Journal) trimPeriodically() {
-	for pause := trimEvery / 4; ; pause = trimEvery {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-j.trimmer.soon:
-			timer.Stop()
-		case <-j.Ctx.Done():
-			timer.Stop()
+	for wait := trimEvery / 4; ; wait = trimEvery {
+		pause.Until(j.Ctx, time.Now().Add(wait), j.trimmer.soon)
+		if j.Ctx.Err() != nil {
 			return
 		}
 		if _, err := j.Status.Writable(); err != nil {

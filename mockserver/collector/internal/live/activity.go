@@ -4,46 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 )
 
 // An Activity is an entry of the admin API's activity list.
 type Activity struct {
-	Kind         string    `json:"kind"`
-	At           time.Time `json:"at"`
-	Ref          string    `json:"ref"`
-	Source       string    `json:"source"`
-	MessageID    string    `json:"messageId"`
-	Type         string    `json:"type"`
-	Title        string    `json:"title"`
-	UserID       string    `json:"userId"`
-	AnonymousID  string    `json:"anonymousId"`
-	NotAsPlanned string    `json:"notAsPlanned"`
-	Destination  string    `json:"destination"`
-	Attempt      int       `json:"attempt"`
-	URL          string    `json:"url"`
-	Status       int       `json:"status"`
-	DurationMS   float64   `json:"durationMs"`
-	Verdict      string    `json:"verdict"`
-	Error        string    `json:"error"`
-	Answer       string    `json:"answer"`
-	State        string    `json:"state"`
-	Reason       string    `json:"reason"`
-	RetryAt      time.Time `json:"retryAt"`
-	Attempted    bool      `json:"attempted"`
-	Code         string    `json:"code"`
-	Message      string    `json:"message"`
-	Hint         string    `json:"hint"`
-	Count        int       `json:"count"`
-
+	export.Activity
 	raw json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Activity) UnmarshalJSON(data []byte) error {
-	type plain Activity
 	a.raw = bytes.Clone(data)
-	return json.Unmarshal(data, (*plain)(a))
+	return json.Unmarshal(data, &a.Activity)
 }
 
 // A Page is a page of activities.

@@ -56,7 +56,7 @@ func lineOf(a *Activity) (l line, ok bool) {
 	l.next(a.NotAsPlanned, terminal.Normal)
 	switch a.Kind {
 	case "rejected":
-		l.add(a.Code+":", terminal.Red)
+		l.add(string(a.Code)+":", terminal.Red)
 		l.add(sentences(a.Message, a.Hint), terminal.Normal)
 	case "refused":
 		l.add(strconv.Itoa(a.Status), terminal.Red)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -64,10 +65,8 @@ func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ..
 			return s, c, err
 		}
 		o.Log.Warn("the cluster is not ready; retrying", "error", err)
-		select {
-		case <-time.After(clusterPause):
-		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("%w before the cluster was ready: %w", context.Cause(ctx), err)
+		if ended := pause.For(ctx, clusterPause); ended != nil {
+			return nil, nil, fmt.Errorf("%w before the cluster was ready: %w", ended, err)
 		}
 	}
 }

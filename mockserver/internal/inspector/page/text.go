@@ -6,13 +6,13 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"unicode"
 )
 
 // pageFuncs are the template functions.
@@ -57,7 +57,7 @@ func visible(s string) []textPart {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			code, size = fmt.Sprintf("%02X", s[i]), 1
-		case isInvisible(r):
+		case r != '\n' && r != '\t' && text.IsInvisible(r):
 			code = fmt.Sprintf("U+%04X", r)
 		default:
 			continue
@@ -72,18 +72,6 @@ func visible(s string) []textPart {
 		parts = append(parts, textPart{Text: s[start:]})
 	}
 	return parts
-}
-
-// isInvisible reports whether a character is invisible but may change the appearance of
-// others. It excludes joiners, because some scripts and emoji need them.
-func isInvisible(r rune) bool {
-	switch r {
-	case '\n', '\t', '\u200C', '\u200D':
-		return false
-	case '\u2028', '\u2029', '\u00AD', '\u034F', '\u115F', '\u1160', '\u3164', '\uFFA0':
-		return true
-	}
-	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
 }
 
 // ISOTime formats a time in UTC with milliseconds.
