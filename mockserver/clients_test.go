@@ -45,13 +45,18 @@ func needClients(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
+	locked, err := os.ReadFile(filepath.Join(clients, "package-lock.json"))
+	require.NoError(t, err)
 	// npm ci refuses a lock file without package URLs if the file contains packages for
 	// other platforms.
-	install := exec.CommandContext(ctx, "npm", "install", "--fetch-retries=5")
+	install := exec.CommandContext(ctx, "npm", "install", "--no-save", "--fetch-retries=5")
 	install.Dir = clients
 	if out, err := install.CombinedOutput(); err != nil {
 		missing("npm install: %v\n%s", err, out)
 	}
+	after, err := os.ReadFile(filepath.Join(clients, "package-lock.json"))
+	require.NoError(t, err)
+	require.Equal(t, string(locked), string(after), "npm changed package-lock.json")
 	now := time.Now()
 	require.NoError(t, os.Chtimes(filepath.Join(clients, "node_modules", ".package-lock.json"), now, now))
 }

@@ -115,7 +115,9 @@ func (r *reader) entry(p *Plan, e *Event, n, defs *node) {
 	} else {
 		schema = r.short(e, n, defs)
 	}
-	e.Description = n.str("description")
+	if schema == n.get("schema") { // in the short form, the description is part of the schema
+		e.Description = r.text(n, "description")
+	}
 	if e.Description == "" {
 		e.Description = schema.str("description")
 	}

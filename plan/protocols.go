@@ -37,7 +37,7 @@ func (r *reader) export(p *Plan, root *node) {
 				p.name = name
 			}
 		}
-		if description := n.str("description"); description != "" {
+		if description := r.text(n, "description"); description != "" {
 			p.description = description
 		}
 	}
@@ -88,7 +88,7 @@ func (r *reader) ruleList(p *Plan, rules *node) {
 			r.commonRule(p, item.get("jsonSchema"), item.line)
 			continue
 		}
-		e := &Event{Type: key.callType, Name: key.name, Line: item.line, Description: item.str("description")}
+		e := &Event{Type: key.callType, Name: key.name, Line: item.line, Description: r.text(item, "description")}
 		r.exported(p, e, item.get("jsonSchema"), "jsonSchema")
 	}
 }
@@ -118,7 +118,7 @@ func (r *reader) ruleObject(p *Plan, rules *node) {
 // eventType because all events are track calls. RudderStack includes it, with an empty
 // name except for track calls.
 func (r *reader) ruleEvent(p *Plan, item *node) {
-	e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: item.str("description")}
+	e := &Event{Type: "track", Name: item.str("name"), Line: item.line, Description: r.text(item, "description")}
 	if eventType := item.str("eventType"); eventType != "" {
 		e.Type = strings.ToLower(eventType)
 	}

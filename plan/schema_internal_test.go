@@ -91,7 +91,7 @@ func planSchema() object {
 		short[member] = named("property")
 		return object{
 			"if":   object{"required": []any{"schema"}},
-			"then": mapping(object{"schema": true, "description": true}, false),
+			"then": mapping(object{"schema": true, "description": object{"type": []any{"string", "null"}}}, false),
 			"else": mapping(short, false),
 		}
 	}

@@ -25,7 +25,11 @@ func Compile(source string) (webhook.Transform, error) {
 		return nil, fmt.Errorf("has %d bytes; the limit is %d", len(source), maxProgram)
 	}
 	query, err := gojq.Parse(source)
-	if err != nil {
+	switch {
+	case err == nil:
+	case err.Error() == "unexpected EOF":
+		return nil, errors.New("unexpected end of the program")
+	default:
 		return nil, short(err)
 	}
 	if err := guardProgram(query); err != nil {

@@ -72,7 +72,7 @@ func TestTransform(t *testing.T) {
 
 func TestInvalidPrograms(t *testing.T) {
 	for program, want := range map[string]string{
-		`{`:                               "unexpected EOF",
+		`{`:                               "unexpected end of the program",
 		`nosuch`:                          "function not defined: nosuch/0",
 		`$x`:                              "variable not defined: $x",
 		`$%operand`:                       `unexpected token "$"`,

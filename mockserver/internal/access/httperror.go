@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -78,6 +79,15 @@ func ErrorOf(err error) *Error {
 		return fail(http.StatusServiceUnavailable, "store_unwritable")
 	}
 	return fail(http.StatusInternalServerError, "internal")
+}
+
+// IsFailure reports whether a request failed because of the collector, so that err should be logged.
+// A request that ended because its client disconnected has not failed.
+func IsFailure(r *http.Request, err error) bool {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return false
+	}
+	return ErrorOf(err).Status >= http.StatusInternalServerError
 }
 
 // WriteJSON writes a JSON response that must not be cached.

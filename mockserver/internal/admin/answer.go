@@ -54,11 +54,10 @@ func (a *admin) beginWait() (end func(), err error) {
 // answer writes the result of a handler: an empty response, a value or an error.
 func (a *admin) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
 	if err != nil {
-		refused := access.ErrorOf(err)
-		if refused.Status >= 500 {
+		if access.IsFailure(r, err) {
 			a.c.Logger().Error("admin request failed", "error", err)
 		}
-		refused.Write(w, r)
+		access.ErrorOf(err).Write(w, r)
 		return
 	}
 	switch b := body.(type) {

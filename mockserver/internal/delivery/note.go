@@ -3,6 +3,8 @@ package delivery
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -142,6 +144,13 @@ func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 		_, _ = h.Write(append([]byte(text), 0))
 	}
 	_, _ = h.Write([]byte(d.Transform))
+	// Settings without redact and batch keep the ID that earlier versions stored.
+	if !d.Redact.IsZero() {
+		_ = json.NewEncoder(h).Encode(d.Redact) // cannot fail
+	}
+	if d.Batch.Calls > 0 {
+		_, _ = fmt.Fprintln(h, "batch", d.Batch.Calls, d.Batch.Bytes)
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		_, _ = h.Write(append([]byte(name+"\x00"+w.Headers[name]), 0))
 	}

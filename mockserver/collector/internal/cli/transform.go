@@ -109,6 +109,9 @@ func (t *trials) compile(program string) error {
 	t.destination.Disabled = false
 	t.destination.Transform = cmp.Or(program, t.destination.Transform)
 	if p := settings.TransformProblem(jq.Compile, t.destination.Transform); p != nil {
+		if program != "" {
+			p.Field = "--program"
+		}
 		return p
 	}
 	t.transform = settings.Transform(jq.Compile, t.destination.Transform)

@@ -58,10 +58,10 @@ func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, err := handle(r)
 		if err != nil {
-			refused := access.ErrorOf(err)
-			if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
+			if access.IsFailure(r, err) && !errors.Is(err, state.ErrClosed) {
 				s.Log.Error("inspector request failed", "error", err)
 			}
+			refused := access.ErrorOf(err)
 			a = Problem(refused.Status, "Error", Sentence(refused.Message))
 		}
 		s.Write(w, r, a)
