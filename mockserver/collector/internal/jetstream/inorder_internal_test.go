@@ -155,23 +155,72 @@ func TestReplayDoesNotWaitForCallsOfAnotherSource(t *testing.T) {
 	})
 }
 
+// endElsewhere ends an attempt at call 0 of message 2 in another process. The next attempt is due at a
+// time, or parked.
+func (w *orderedWorld) endElsewhere(attempt int, due time.Time) *record.Outcome {
+	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 2}, Attempt: attempt, Again: []int{0}, Decided: time.Now(), Due: due}
+	w.journal.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+	counted, err := w.journal.queues.Record(o)
+	require.NoError(w, err)
+	require.True(w, counted)
+	return o
+}
+
+// wantNoNext checks that no call is leased for a minute.
+func (w *orderedWorld) wantNoNext(want journal.Want) {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	_, err := w.reader.Next(ctx, want)
+	require.ErrorIs(w, err, context.DeadlineExceeded)
+}
+
 // TestNextAttemptWaitsForTheLease ends an attempt in another process while this process has the lease.
 // The calls must not be leased twice at the same time: their leases would wait for each other.
 func TestNextAttemptWaitsForTheLease(t *testing.T) {
 	inOrderOf(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
 		l := w.next()
-		o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 2}, Attempt: 1, Again: []int{0}, Decided: time.Now(), Due: time.Now()}
-		w.journal.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
-		counted, err := w.journal.queues.Record(o)
-		require.NoError(w, err)
-		require.True(w, counted)
-		require.NoError(w, w.journal.Settle(o, nil, nil))
-		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
-		defer cancel()
-		_, err = w.reader.Next(ctx, journal.Want{InOrder: true})
-		require.ErrorIs(w, err, context.DeadlineExceeded)
-		require.NoError(w, l.Finish(w.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		require.NoError(w, w.journal.Settle(w.endElsewhere(1, time.Now()), nil, nil))
+		w.wantNoNext(journal.Want{InOrder: true})
+		require.NoError(w, l.Finish(w.Context(), deliveredOne))
 		assert.Equal(w, 2, w.next().Entry().Attempt)
+	})
+}
+
+var deliveredOne = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
+
+// TestUnparkWhileAnEarlierAttemptIsLeased parks a call in another process, which then no longer
+// delivers in order. This process has a lease on the attempt before, so RETRY still contains it.
+func TestUnparkWhileAnEarlierAttemptIsLeased(t *testing.T) {
+	inOrderOf(t, nil, func(w *orderedWorld) {
+		w.add("web", "first")
+		any := journal.Want{}
+		l, err := w.reader.Next(w.Context(), any)
+		require.NoError(w, err)
+		require.NoError(w, l.Finish(w.Context(), journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, 1)}))
+		l, err = w.reader.Next(within(w), any)
+		require.NoError(w, err)
+		w.endElsewhere(2, record.Parked)
+		require.NoError(w, w.journal.Unpark(w.Context(), "crm"))
+		require.NoError(w, l.Finish(w.Context(), deliveredOne))
+		l, err = w.reader.Next(within(w), any)
+		require.NoError(w, err)
+		assert.Equal(w, 3, l.Entry().Attempt)
+	})
+}
+
+// TestParkedCallsOfAKilledProcess parks a call in another process that does not start again. This
+// process delivers in any order.
+func TestParkedCallsOfAKilledProcess(t *testing.T) {
+	inOrderOf(t, nil, func(w *orderedWorld) {
+		any := journal.Want{}
+		w.wantNoNext(any)
+		w.add("web", "first")
+		w.endElsewhere(1, record.Parked)
+		ctx, cancel := context.WithTimeout(w.Context(), 4*time.Minute)
+		defer cancel()
+		l, err := w.reader.Next(ctx, any)
+		require.NoError(w, err)
+		assert.Equal(w, 2, l.Entry().Attempt)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -95,9 +96,18 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	missing := slices.DeleteFunc(all, func(w waitingRetry) bool {
-		return stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
-	})
+	var missing []waitingRetry
+	for _, w := range all {
+		has := stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
+		if has && record.IsParked(w.retry.Due) { // another process may have the attempt before, and removes it
+			if has, err = j.HasRetry(ctx, w.destination, w.ref, w.retry.Attempt); err != nil {
+				return 0, err
+			}
+		}
+		if !has {
+			missing = append(missing, w)
+		}
+	}
 	return len(missing), j.restoreEach(ctx, missing)
 }
 
@@ -146,6 +156,11 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
 	for _, name := range j.ledger.Destinations() {
+		if j.queues.AnyOrder(name) { // a killed process may have parked calls before the order was changed
+			if err := j.unpark(ctx, name, overdue); err != nil {
+				return err
+			}
+		}
 		late := 0
 		for _, w := range j.waitingRetries([]string{name}, func(_ record.Ref, r ledger.Waiting) bool {
 			if r.Due >= overdue || record.IsParked(r.Due) || late == most {
@@ -171,7 +186,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 
 // restoreIfMissing publishes a retry if it is missing in RETRY, and reports whether it was missing.
 func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
-	stored, err := j.HasRetry(ctx, w.destination, w.ref)
+	stored, err := j.HasRetry(ctx, w.destination, w.ref, w.retry.Attempt)
 	if err != nil || stored {
 		return false, err
 	}
@@ -181,8 +196,13 @@ func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, e
 // Unpark publishes the parked retries of a destination, which are due now. It omits retries that
 // another process has already published.
 func (j *Journal) Unpark(ctx context.Context, destination string) error {
+	return j.unpark(ctx, destination, math.MaxInt64)
+}
+
+// unpark is like Unpark, for the retries that were parked before a time in Unix nanoseconds.
+func (j *Journal) unpark(ctx context.Context, destination string, before int64) error {
 	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
-		return record.IsParked(r.Due)
+		return record.IsParked(r.Due) && r.Decided < before
 	}))
 	return err
 }

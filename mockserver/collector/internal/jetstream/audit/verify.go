@@ -236,7 +236,7 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 		if ended {
 			return true, nil
 		}
-		return v.HasRetry(ctx, name, ref)
+		return v.HasRetry(ctx, name, ref, attempt)
 	})
 }
 

@@ -151,6 +151,17 @@ func (set *Set) Has(destination string, ref record.Ref) bool {
 	return q.items[ref] != nil
 }
 
+// AnyOrder reports whether this process delivers a destination's entries in any order.
+func (set *Set) AnyOrder(destination string) bool {
+	q := set.get(destination)
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.unparked
+}
+
 // Leased returns the entries that are leased in this process.
 func (set *Set) Leased(destination string) (refs []record.Ref) {
 	q := set.get(destination)

@@ -33,15 +33,18 @@ func (s *Store) EachRetry(ctx context.Context, f func(destination, number string
 	return nil
 }
 
-// HasRetry reports whether RETRY contains a retry.
-func (s *Store) HasRetry(ctx context.Context, destination string, ref record.Ref) (bool, error) {
+// HasRetry reports whether RETRY contains the retry with the given attempt or a later one.
+func (s *Store) HasRetry(ctx context.Context, destination string, ref record.Ref, attempt int) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
-		_, err := s.JS.Last(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
-		if err == nil {
-			return true, nil
+		m, err := s.JS.Last(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
 		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		if err != nil {
 			return false, err
+		}
+		if stored, err := record.DecodeRetry(m.Data); err == nil && stored.Attempt >= attempt {
+			return true, nil
 		}
 	}
 	return false, nil
