@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,10 +20,15 @@ import (
 // clients is the directory of the npm client libraries.
 const clients = "testdata/clients"
 
+// installing is locked while needClients installs the libraries, because tests run in parallel.
+var installing sync.Mutex
+
 // needClients skips the test if the client libraries are not installed. With
 // REQUIRE_NODE=1 it installs them, and fails if it cannot.
 func needClients(t *testing.T) {
 	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
 	required := os.Getenv("REQUIRE_NODE") == "1"
 	missing := func(format string, args ...any) {
 		t.Helper()
