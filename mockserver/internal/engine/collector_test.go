@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -142,7 +143,7 @@ func TestCallStoredDuringStartIsADuplicate(t *testing.T) {
 		stored := func(string, string) {}
 		c := newCollector(t, engine.Config{
 			OnStored: func(f func(source, messageID string)) { stored = f },
-			Seen: func(context.Context, int, func(string, string, time.Time) bool) error {
+			Seen: func(context.Context, time.Time, int, func(string, iter.Seq[string]) bool) error {
 				go stored("key", "m-1")
 				return nil
 			},

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -51,12 +52,13 @@ type Config struct {
 	Limits tracking.Limits
 	// DedupWindow is how long duplicates are detected by their messageId. Defaults to 24 hours.
 	DedupWindow time.Duration
-	// DedupCalls is the maximum number of calls in duplicate detection, at about 40 bytes
+	// DedupCalls is the maximum number of calls in duplicate detection, at about 12 bytes
 	// each. Defaults to 2,000,000.
 	DedupCalls int
-	// Seen yields the stored calls for duplicate detection. New calls it at startup. It must
-	// yield at least the newest limit calls, oldest first. Optional.
-	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
+	// Seen yields the stored calls for duplicate detection: a source and the messageIds of some
+	// of its calls. New calls it at startup. Seen must yield at least the newest limit calls
+	// that were stored since a time, oldest first. Optional.
+	Seen func(ctx context.Context, since time.Time, limit int, yield func(source string, messageIDs iter.Seq[string]) bool) error
 	// OnStored registers a function. The function must be called for each call that a collector
 	// with the same journal stores after the registration. Optional.
 	OnStored func(f func(source, messageID string))

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -91,12 +92,9 @@ func (c *Collector) remember() error {
 	if c.config.OnStored != nil {
 		c.config.OnStored(c.dedup.Add) // before Seen, so that no call is missed
 	}
-	oldest := time.Now().Add(-c.config.DedupWindow)
 	var err error
-	c.dedup.Fill(func(yield func(event.Key) bool) {
-		err = c.config.Seen(context.Background(), c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
-			return !at.After(oldest) || yield(event.KeyOf(source, id))
-		})
+	c.dedup.Fill(func(yield func(string, iter.Seq[string]) bool) {
+		err = c.config.Seen(context.Background(), time.Now().Add(-c.config.DedupWindow), c.config.DedupCalls/2, yield)
 	})
 	if err != nil {
 		return fmt.Errorf("mockserver: could not read the stored calls: %w", err)

@@ -12,43 +12,33 @@ import (
 )
 
 // A Dedup recognizes calls that were stored recently, so that they are not stored again. It
-// has two generations of hashes. When the current generation is full or as old as the window, it
+// has two generations of calls. When the current generation is full or as old as the window, it
 // becomes the previous one. A call is therefore recognized for one to two windows, unless
 // there are more than max calls in that time.
 type Dedup struct {
 	window time.Duration
-	max    int // maximum number of hashes in both generations
+	max    int // maximum number of calls in a generation
 
 	mu                sync.Mutex // guards the fields below
-	current, previous map[event.Key]dedupState
-	since             time.Time                 // start of the current generation
-	reservations      map[*reservation]struct{} // reservations of pending requests
+	current, previous keySet     // stored calls
+	since             time.Time  // start of the current generation
+	pending           map[event.Key]*reservation
 }
-
-// dedupState is the state of a known call.
-type dedupState bool
-
-const (
-	dedupPending dedupState = false // a request is storing the call
-	dedupStored  dedupState = true
-)
 
 // A reservation lists the calls that one request is storing.
 type reservation struct {
-	hashes    []event.Key
-	done      chan struct{} // closed when the reservation is settled or uncertain
-	uncertain bool          // the result of the append is not known yet; guarded by Dedup.mu
+	hashes []event.Key
+	done   chan struct{} // closed when the reservation is settled or uncertain
+
+	uncertain, settled bool // uncertain: the result of the append is not known yet; guarded by Dedup.mu
 }
 
 // errUncertain reports that it is not known whether an earlier copy of a call is stored.
 var errUncertain = errors.New("mockserver: could not determine whether the same call is already stored")
 
-// NewDedup returns an empty Dedup.
+// NewDedup returns an empty Dedup. limit is the maximum number of calls in both generations.
 func NewDedup(window time.Duration, limit int) *Dedup {
-	return &Dedup{
-		window: window, max: limit, since: time.Now(),
-		current: map[event.Key]dedupState{}, reservations: map[*reservation]struct{}{},
-	}
+	return &Dedup{window: window, max: limit / 2, since: time.Now(), pending: map[event.Key]*reservation{}}
 }
 
 // reserve splits b into new and repeated calls, and reserves the new calls. The caller must settle
@@ -82,10 +72,13 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 	reserved = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
-		state, known := d.known(h)
-		if known && state == dedupPending && !slices.Contains(reserved.hashes, h) {
-			d.remove(reserved.hashes)
-			return event.Batch{}, event.Batch{}, nil, d.storing(h)
+		known := d.isStored(h)
+		if holder := d.pending[h]; !known && holder != nil {
+			if holder != reserved {
+				d.release(reserved)
+				return event.Batch{}, event.Batch{}, nil, holder
+			}
+			known = true
 		}
 		switch {
 		case known && repeated.Calls == nil:
@@ -97,33 +90,28 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 		case repeated.Calls != nil:
 			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
-		d.current[h] = dedupPending
+		d.pending[h] = reserved
 		reserved.hashes = append(reserved.hashes, h)
 	}
-	d.reservations[reserved] = struct{}{}
 	return fresh, repeated, reserved, nil
 }
 
-// storing returns the reservation that contains a call.
-func (d *Dedup) storing(h event.Key) *reservation {
-	for r := range d.reservations {
-		if slices.Contains(r.hashes, h) {
-			return r
-		}
+// release removes the calls of a reservation from the pending calls. The lock must be held.
+func (d *Dedup) release(r *reservation) {
+	for _, h := range r.hashes {
+		delete(d.pending, h)
 	}
-	panic("mockserver: a call is being stored by no request")
 }
 
 // settle ends a reservation. stored is the number of its calls that are stored; they come first.
 func (d *Dedup) settle(r *reservation, stored int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.reservations, r)
+	d.release(r)
 	for _, h := range r.hashes[:stored] {
-		d.current[h] = dedupStored
+		d.current.add(h, d.max)
 	}
-	d.remove(r.hashes[stored:])
-	if !r.uncertain {
+	if r.settled = true; !r.uncertain {
 		close(r.done)
 	}
 }
@@ -140,56 +128,39 @@ func (d *Dedup) markUncertain(r *reservation) {
 func (d *Dedup) isUncertain(r *reservation) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, unsettled := d.reservations[r]
-	return r.uncertain && unsettled
+	return r.uncertain && !r.settled
 }
 
-// remove removes calls that were not stored, except calls that another collector has reported as
-// stored. The lock must be held.
-func (d *Dedup) remove(hashes []event.Key) {
-	for _, h := range hashes {
-		if state, _ := d.known(h); state == dedupPending {
-			delete(d.current, h)
-			delete(d.previous, h)
+// Fill adds the calls stored in previous runs. messages yields a source and the messageIds of some of
+// its calls, oldest first. Fill is called at startup.
+func (d *Dedup) Fill(messages iter.Seq2[string, iter.Seq[string]]) {
+	var keys []event.Key
+	for source, ids := range messages { // the lock is not held while messages reads
+		keys = keys[:0]
+		for id := range ids {
+			keys = append(keys, event.KeyOf(source, id))
 		}
+		d.addStored(keys)
 	}
-}
-
-// Fill adds the calls stored in previous runs, oldest first. It is called at startup. If there are
-// too many calls, it drops the oldest.
-func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
-	for h := range hashes { // the lock is not held while hashes reads
-		d.fill(h)
-	}
-}
-
-func (d *Dedup) fill(h event.Key) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.current) >= d.max/2 {
-		d.previous, d.current = d.current, map[event.Key]dedupState{}
-	}
-	d.current[h] = dedupStored
 }
 
 // Add adds a call stored in a previous run or by another collector.
-func (d *Dedup) Add(source, id string) {
+func (d *Dedup) Add(source, id string) { d.addStored([]event.Key{event.KeyOf(source, id)}) }
+
+func (d *Dedup) addStored(keys []event.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rotate()
-	d.current[event.KeyOf(source, id)] = dedupStored
+	for _, k := range keys {
+		d.current.add(k, d.max)
+	}
 }
 
 // Clear removes all calls except calls that are being stored.
 func (d *Dedup) Clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.current, d.previous = map[event.Key]dedupState{}, nil
-	for r := range d.reservations {
-		for _, h := range r.hashes {
-			d.current[h] = dedupPending
-		}
-	}
+	d.current, d.previous = keySet{}, keySet{}
 }
 
 // Drop removes a stored call.
@@ -197,32 +168,17 @@ func (d *Dedup) Drop(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := event.KeyOf(source, id)
-	if state, _ := d.known(h); state == dedupStored {
-		delete(d.current, h)
-		delete(d.previous, h)
-	}
+	d.current.remove(h)
+	d.previous.remove(h)
 }
 
-// known reports whether a call is known, and its state. The lock must be held.
-func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
-	if state, known = d.current[h]; known || len(d.previous) == 0 {
-		return state, known
-	}
-	state, known = d.previous[h]
-	return state, known
-}
+// isStored reports whether a call is stored. The lock must be held.
+func (d *Dedup) isStored(h event.Key) bool { return d.current.has(h) || d.previous.has(h) }
 
 // rotate starts a new generation if the current one is old or full. The lock must be held.
 func (d *Dedup) rotate() {
-	now := time.Now()
-	if now.Sub(d.since) < d.window && len(d.current) < d.max/2 {
-		return
-	}
-	d.previous, d.current, d.since = d.current, map[event.Key]dedupState{}, now
-	for r := range d.reservations {
-		for _, h := range r.hashes {
-			d.current[h] = dedupPending // pending calls stay in the current generation
-		}
+	if now := time.Now(); now.Sub(d.since) >= d.window || d.current.size >= d.max {
+		d.previous, d.current, d.since = d.current, keySet{}, now
 	}
 }
 
@@ -233,7 +189,8 @@ func (d *Dedup) Without(b event.Batch) event.Batch {
 	rest := b
 	rest.Calls = nil
 	for _, call := range b.Calls {
-		if _, known := d.known(event.KeyOf(b.Source, call.ID)); !known {
+		h := event.KeyOf(b.Source, call.ID)
+		if d.pending[h] == nil && !d.isStored(h) {
 			rest.Calls = append(rest.Calls, call)
 		}
 	}

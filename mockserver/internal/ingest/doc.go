@@ -30,6 +30,6 @@
 //  3. parse.go: splitting a body into calls
 //  4. draft.go: validation
 //  5. complete.go: the stored form of a call
-//  6. dedup.go, store.go: deduplication and storage
+//  6. dedup.go, keyset.go, store.go: deduplication and storage
 //  7. refusal.go: error responses, and removal of write keys from logged data
 package ingest

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -71,21 +72,28 @@ func TestSeenYieldsStoredCalls(t *testing.T) {
 	appendCalls(t, j, "a web site", "with, odd % ids\n", 3)
 	appendCalls(t, j, "ios", "b", 2)
 	j = reopen(t, dir)
-	var got []string
-	ok(t, j.Seen(within(t), 1000, func(source, id string, at time.Time) bool {
-		if at.Before(began) || at.After(time.Now()) {
-			t.Errorf("%s at %v", id, at)
-		}
-		got = append(got, source+"/"+id)
-		return true
-	}))
-	want := []string{"a web site/with, odd % ids\n-0", "a web site/with, odd % ids\n-1", "a web site/with, odd % ids\n-2", "ios/b-0", "ios/b-1"}
-	if !slices.Equal(got, want) {
-		t.Fatalf("got %q", got)
+	seen := func(since time.Time, limit int) (all []string) {
+		ok(t, j.Seen(within(t), since, limit, func(source string, ids iter.Seq[string]) bool {
+			for id := range ids {
+				all = append(all, source+"/"+id)
+			}
+			return true
+		}))
+		return all
 	}
-	n := 0
-	ok(t, j.Seen(within(t), 1, func(string, string, time.Time) bool { n++; return true }))
-	if n != 2 {
-		t.Fatalf("the newest message has %d calls, want 2", n)
+	first, newest := []string{"a web site/with, odd % ids\n-0", "a web site/with, odd % ids\n-1", "a web site/with, odd % ids\n-2"}, []string{"ios/b-0", "ios/b-1"}
+	for _, c := range []struct {
+		name  string
+		since time.Time
+		limit int
+		want  []string
+	}{
+		{"all", began, 1000, slices.Concat(first, newest)},
+		{"the newest message", began, 1, newest},
+		{"none is that young", time.Now().Add(time.Millisecond), 1000, nil},
+	} {
+		if got := seen(c.since, c.limit); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q", c.name, got)
+		}
 	}
 }

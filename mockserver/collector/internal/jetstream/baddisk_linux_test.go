@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -99,8 +100,10 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 				command(t, "umount", d.dir)
 			}
 			j = open(t, jetstream.Options{Dir: filepath.Join(d.cutPower(), "data")})
-			ok(t, j.Seen(within(t), 1<<20, func(_, id string, _ time.Time) bool {
-				delete(s.accepted, id)
+			ok(t, j.Seen(within(t), time.Time{}, 1<<20, func(_ string, ids iter.Seq[string]) bool {
+				for id := range ids {
+					delete(s.accepted, id)
+				}
 				return true
 			}))
 			if len(s.accepted) > 0 {

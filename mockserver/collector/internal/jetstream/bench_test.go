@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"fmt"
+	"iter"
 	"math/rand"
 	"sync"
 	"testing"
@@ -90,7 +91,12 @@ func BenchmarkStart(b *testing.B) {
 				attach(b, k, "d")
 				attached += time.Since(began)
 				n := 0
-				ok(b, k.Seen(b.Context(), 2_000_000, func(string, string, time.Time) bool { n++; return true }))
+				ok(b, k.Seen(b.Context(), time.Time{}, 2_000_000, func(_ string, ids iter.Seq[string]) bool {
+					for range ids {
+						n++
+					}
+					return true
+				}))
 				seen += time.Since(began)
 				if n != pending {
 					b.Fatalf("%d of %d calls were seen", n, pending)

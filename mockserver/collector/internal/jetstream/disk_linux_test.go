@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -298,7 +299,12 @@ func TestCallsAcceptedWhileDiskTurnsReadOnly(t *testing.T) {
 			await(t, "all delivered", func() bool { return ledgerOf(t, j, "d").Pending == 0 })
 			stop()
 			senders.Wait()
-			ok(t, j.Seen(within(t), 1<<30, func(_, id string, _ time.Time) bool { taken.Delete(id); return true }))
+			ok(t, j.Seen(within(t), time.Time{}, 1<<30, func(_ string, ids iter.Seq[string]) bool {
+				for id := range ids {
+					taken.Delete(id)
+				}
+				return true
+			}))
 			taken.Range(func(id, _ any) bool { t.Errorf("%s was taken and is gone", id); return true })
 			verified(t, j, "d")
 		})

@@ -150,7 +150,9 @@ func (j *Journal) follow() {
 			j.queues.Leave(parsed.Name, parsed.Seq)
 		}
 		if notify := j.seen.onStored.Load(); notify != nil && parsed.Kind == record.KindCalls {
-			record.EachID(parsed.IDs, func(id string) bool { (*notify)(parsed.Name, id); return true })
+			for id := range record.EachID(parsed.IDs) {
+				(*notify)(parsed.Name, id)
+			}
 		}
 		return nil
 	})

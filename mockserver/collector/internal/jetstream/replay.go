@@ -247,7 +247,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	found, left := map[string][]failedPlace{}, len(calls)
 	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
 		place := 0
-		record.EachID(m.IDs, func(id string) bool {
+		for id := range record.EachID(m.IDs) {
 			_, filtered := m.Why.Reason(place)
 			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
 				found[id] = append(found[id], failedPlace{m.Ref, place})
@@ -255,8 +255,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 				left--
 			}
 			place++
-			return true
-		})
+		}
 		if left == 0 {
 			return store.ErrEnough
 		}

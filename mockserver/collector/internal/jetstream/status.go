@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -234,17 +235,16 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// Seen yields the source, messageId and time of stored calls, oldest first, until yield returns
-// false. A restarted collector uses Seen to detect duplicates. It reads at least the newest limit
-// calls, and a million calls take about half a second. It returns ErrDamaged if a message cannot be
-// read.
-func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
+// Seen yields the source and the messageIds of each message of calls accepted since a time, oldest
+// first, until yield returns false. A restarted collector uses Seen to detect duplicates. It reads at
+// least the newest limit calls. It returns ErrDamaged if a message cannot be read.
+func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield func(source string, ids iter.Seq[string]) bool) error {
 	first, err := j.newest(ctx, limit)
 	if err != nil {
 		return fmt.Errorf("journal: reading the IDs of stored calls: %w", err)
 	}
 	t := j.TailCalls(first, func(parsed *record.Calls) error {
-		if parsed.Kind == record.KindCalls && !record.EachID(parsed.IDs, func(id string) bool { return yield(parsed.Name, id, parsed.At) }) {
+		if parsed.Kind == record.KindCalls && !parsed.At.Before(since) && !yield(parsed.Name, record.EachID(parsed.IDs)) {
 			return store.ErrEnough
 		}
 		return nil

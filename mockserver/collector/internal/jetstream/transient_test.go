@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"iter"
 	"net"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ var steps = map[string]func(context.Context, *jetstream.Journal) error{
 		return err
 	},
 	"stored calls": func(ctx context.Context, j *jetstream.Journal) error {
-		return j.Seen(ctx, 100, func(string, string, time.Time) bool { return true })
+		return j.Seen(ctx, time.Time{}, 100, func(string, iter.Seq[string]) bool { return true })
 	},
 	"a destination": func(ctx context.Context, j *jetstream.Journal) error {
 		_, err := j.Attach(ctx, "crm", nil)

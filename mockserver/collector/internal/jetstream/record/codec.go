@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 
@@ -145,22 +146,21 @@ func appendID(dst []byte, id string) []byte {
 	return dst
 }
 
-// EachID calls yield with each ID of a header value until yield returns false.
-func EachID(value string, yield func(id string) bool) bool {
-	if value == "" {
-		return true
-	}
-	for more := true; more; {
-		var id string
-		id, value, more = strings.Cut(value, ",")
-		if strings.Contains(id, "%") {
-			id = unescapeID(id)
+// EachID yields each ID of a header value.
+func EachID(value string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		rest := value
+		for more := rest != ""; more; {
+			var id string
+			id, rest, more = strings.Cut(rest, ",")
+			if strings.Contains(id, "%") {
+				id = unescapeID(id)
+			}
+			if !yield(id) {
+				return
+			}
 		}
-		if !yield(id) {
-			return false
-		}
 	}
-	return true
 }
 
 func unescapeID(s string) string {

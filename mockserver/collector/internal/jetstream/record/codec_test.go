@@ -43,9 +43,7 @@ func FuzzIDs(f *testing.F) {
 		if strings.ContainsAny(header, " \r\n\t") {
 			t.Fatalf("%q is no header", header)
 		}
-		var got []string
-		EachID(header, func(id string) bool { got = append(got, id); return true })
-		if !slices.Equal(got, want) {
+		if got := slices.Collect(EachID(header)); !slices.Equal(got, want) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	})
