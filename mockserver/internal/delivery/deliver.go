@@ -168,11 +168,13 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 // send makes one attempt and notifies the observer.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	send := j.Sender.Send
-	if j.destination.batcher != nil {
-		send = j.destination.batcher.Send
+	ctx := j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
+	var a webhook.Attempt
+	if b := j.destination.batcher; b != nil {
+		a = b.Send(ctx, r, func() bool { return j.superseded() != "" }) // the call has waited for the batch
+	} else {
+		a = j.Sender.Send(ctx, r)
 	}
-	a := send(j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace}), r)
 	if a.Reason == webhook.ReasonCanceled && a.RequestHeader == nil {
 		return a // nothing was sent
 	}

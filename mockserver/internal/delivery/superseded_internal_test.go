@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -67,4 +68,37 @@ func pauseForMinute(w *Worker) {
 	paused.Paused = true
 	w.Update(paused, nil)
 	time.AfterFunc(time.Minute, func() { w.Update(oneWebhook("d"), nil) })
+}
+
+// TestCallIsSupersededInABatch checks that a call that is superseded while it waits for its batch is
+// not sent.
+func TestCallIsSupersededInABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			sent.Add(int64(r.Calls))
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		d := oneWebhook("d")
+		d.Batch = webhook.Batch{Calls: 10, Wait: webhook.Duration(time.Second)}
+		w.Update(d, nil)
+		var newer atomic.Bool
+		w.Superseded = func(_ context.Context, c *tracking.Call) string {
+			if newer.Load() && c.ID == "m" {
+				return "superseded"
+			}
+			return ""
+		}
+		w.Start()
+		appendCalls(t, memory, "m", "n")
+		time.Sleep(time.Second / 2)
+		newer.Store(true)
+		time.Sleep(time.Minute)
+		w.Stop()
+		assert.EqualValues(t, 1, sent.Load())
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		require.Len(t, ledgers, 1)
+		assert.EqualValues(t, 1, ledgers[0].Filtered)
+	})
 }

@@ -28,8 +28,10 @@ type Batcher struct {
 // A batch is a group of requests that are sent together. The caller that opens it sends it.
 type batch struct {
 	requests []Request
-	bytes    int           // size of the body
-	full     chan struct{} // closed when the batch accepts no more requests
+	bytes    int            // size of the body
+	full     chan struct{}  // closed when the batch accepts no more requests
+	obsolete []bool         // requests that must not be sent; each caller sets its element after full is closed
+	checks   sync.WaitGroup // callers that have not set their element of obsolete
 	attempts []webhook.Attempt
 	done     chan struct{} // closed after attempts is set
 }
@@ -73,16 +75,47 @@ func (array) conclude(*webhook.Attempt) {}
 
 // Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
 // for its call. The context of the batch's first request applies to the whole batch.
-func (b *Batcher) Send(ctx context.Context, r Request) webhook.Attempt {
+//
+// Just before the batch is sent, Send calls isObsolete. If it returns true, the request is not sent, and
+// the Attempt is canceled.
+func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) webhook.Attempt {
 	group, index := b.add(r)
 	if index == 0 {
 		pause.Until(ctx, time.Now().Add(time.Duration(b.limits.Wait)), group.full)
 		b.close(r.Endpoint.URL, group)
-		group.attempts = b.exchange(ctx, group.requests)
+	}
+	<-group.full
+	group.obsolete[index] = isObsolete()
+	group.checks.Done()
+	if index == 0 {
+		group.checks.Wait()
+		b.exchangeCurrent(ctx, group)
 		close(group.done)
 	}
 	<-group.done
 	return group.attempts[index]
+}
+
+// exchangeCurrent sends the requests of a batch that are not obsolete, and sets attempts.
+func (b *Batcher) exchangeCurrent(ctx context.Context, group *batch) {
+	var current []Request
+	for i, r := range group.requests {
+		if !group.obsolete[i] {
+			current = append(current, r)
+		}
+	}
+	var sent []webhook.Attempt
+	if len(current) > 0 {
+		sent = b.exchange(ctx, current)
+	}
+	group.attempts = make([]webhook.Attempt, len(group.requests))
+	for i, obsolete := range group.obsolete {
+		if obsolete {
+			group.attempts[i] = webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
+		} else {
+			group.attempts[i], sent = sent[0], sent[1:]
+		}
+	}
 }
 
 // add adds a request to the open batch of its URL, and returns its index in the batch.
@@ -101,6 +134,7 @@ func (b *Batcher) add(r Request) (group *batch, index int) {
 		b.open[r.Endpoint.URL] = group
 	}
 	group.requests = append(group.requests, r)
+	group.checks.Add(1)
 	group.bytes += size
 	if len(group.requests) == b.limits.Calls || group.bytes >= b.limits.Bytes {
 		b.closeLocked(r.Endpoint.URL, group)
@@ -118,6 +152,7 @@ func (b *Batcher) close(url string, group *batch) {
 func (b *Batcher) closeLocked(url string, group *batch) {
 	if b.open[url] == group {
 		delete(b.open, url)
+		group.obsolete = make([]bool, len(group.requests))
 		close(group.full)
 	}
 }
