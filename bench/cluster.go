@@ -29,7 +29,7 @@ type node struct {
 
 // onCluster measures collectors that use NATS servers. The servers sync each message.
 func (b *bench) onCluster() error {
-	nodes, err := b.startNodes()
+	nodes, err := b.startNodes(b.cluster.servers)
 	defer func() {
 		for _, n := range nodes {
 			if n.Process != nil {
@@ -52,10 +52,6 @@ func (b *bench) onCluster() error {
 	if b.cluster.deliver {
 		config += "destinations:\n" + hook("hook", r.url())
 	}
-	var urls, monitors []string
-	for _, n := range nodes {
-		urls, monitors = append(urls, "nats://"+n.client), append(monitors, "http://"+n.monitor)
-	}
 	var collectors []*harness.Collector
 	defer func() {
 		for _, c := range collectors {
@@ -65,7 +61,7 @@ func (b *bench) onCluster() error {
 	for i := range b.cluster.collectors {
 		store := "data: " + filepath.Join(b.dir, fmt.Sprint("data", i))
 		if len(nodes) > 0 {
-			store = fmt.Sprintf("nats: {url: '%s', monitor: '%s', name: load%d}", strings.Join(urls, ","), strings.Join(monitors, ","), i%b.cluster.names)
+			store = natsConfig(nodes, fmt.Sprint("load", i%b.cluster.names))
 		}
 		c, err := b.serve(store + "\n" + config)
 		if err != nil {
@@ -74,6 +70,15 @@ func (b *bench) onCluster() error {
 		collectors = append(collectors, c)
 	}
 	return b.compareCluster(nodes, collectors)
+}
+
+// natsConfig returns the configuration of a collector that uses NATS servers.
+func natsConfig(nodes []*node, name string) string {
+	var urls, monitors []string
+	for _, n := range nodes {
+		urls, monitors = append(urls, "nats://"+n.client), append(monitors, "http://"+n.monitor)
+	}
+	return fmt.Sprintf("nats: {url: '%s', monitor: '%s', name: %s}", strings.Join(urls, ","), strings.Join(monitors, ","), name)
 }
 
 // compareCluster sends calls to the collectors and prints the cost of a call.
@@ -161,8 +166,8 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 
 // startNodes starts the servers of a cluster. It first builds nats-server in the version that the
 // collector embeds.
-func (b *bench) startNodes() (nodes []*node, err error) {
-	if b.cluster.servers == 0 {
+func (b *bench) startNodes(servers int) (nodes []*node, err error) {
+	if servers == 0 {
 		return nil, nil
 	}
 	program := filepath.Join(b.dir, "nats-server")
@@ -170,7 +175,7 @@ func (b *bench) startNodes() (nodes []*node, err error) {
 		return nil, fmt.Errorf("building nats-server: %w\n%s", err, out)
 	}
 	var routes []string
-	for range b.cluster.servers {
+	for range servers {
 		n := &node{}
 		for _, address := range []*string{&n.client, &n.routes, &n.monitor} {
 			if *address, err = harness.FreeAddress(); err != nil {

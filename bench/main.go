@@ -59,6 +59,7 @@ var measurements = []struct {
 	{"verify", "collector", "duration and memory of verifying the ledger", (*bench).verify},
 	{"quiet", "", "cost and delivery time of single calls at 30, 100 and 500 per second, compared with a minimal relay", (*bench).quiet},
 	{"single", "", "single calls stored and delivered per second", (*bench).single},
+	{"drain", "", "speed of a destination while it delivers a long backlog, embedded and on NATS servers", (*bench).drain},
 	{"churn", "", "memory and disk while calls are delivered for 30 minutes", (*bench).churn},
 	{"cluster", "", "cost per call on NATS servers", (*bench).onCluster},
 }
@@ -83,11 +84,11 @@ func main() {
 	flag.IntVar(&b.calls.batch, "batch", 100, "calls per request to a collector")
 	flag.IntVar(&b.calls.size, "size", 800, "bytes per call to a collector")
 	flag.BoolVar(&b.calls.noise, "noise", false, "cluster: send calls that do not compress")
-	flag.IntVar(&b.pending, "pending", 1_000_000, "start, verify: pending calls")
+	flag.IntVar(&b.pending, "pending", 1_000_000, "start, verify, drain: pending calls")
 	flag.IntVar(&b.delivered, "delivered", 700_000, "start, verify: delivered calls")
 	flag.IntVar(&b.backlog, "backlog", 100_000, "dead: pending calls of the failing destination")
 	flag.IntVar(&b.failing, "failing", 0, "dead: status of the failing destination (default: it never responds)")
-	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster: number of NATS servers; 0: each collector has its own data directory")
+	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster, drain: number of NATS servers; 0: each collector has its own data directory")
 	flag.IntVar(&b.cluster.collectors, "collectors", 1, "cluster: number of collectors")
 	flag.IntVar(&b.cluster.names, "names", 1, "cluster: number of nats.name values, each with its own streams")
 	flag.IntVar(&b.cluster.sources, "sources", 1, "cluster: number of sources per collector")
