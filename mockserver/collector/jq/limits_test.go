@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// expensive contains programs that exceed the limit of work.
+// expensive contains programs that exceed the work limit.
 var expensive = []string{
 	`def f: f; f`, `def f: f, f; f`, `def f: 1 + f; f`, `def f: [f]; f`, `[range(1e9)]`, `[range(1e9) | {a: .}]`, `"x" * 1e9`, `1e9 * "x"`,
 	`"x" | . *= 1e9`, `"xxxx" * 1e5 | [., .]  | add | . * 2`, `reduce range(40) as $i ("x"; . + .)`,
