@@ -71,8 +71,8 @@ func newTestMachine(t *testing.T, program string) *machine {
 	return m
 }
 
-// Each program reaches the limit of work, without a time limit. On an idle machine, each takes less than
-// 100 ms; see the log.
+// Each program reaches the work limit when there is no time limit. On an idle machine, each takes less
+// than 100 ms; see the log.
 func TestExpensivePrograms(t *testing.T) {
 	for _, program := range expensive {
 		m := newTestMachine(t, program)
