@@ -75,7 +75,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return string(out), err
 }
 
-// command runs a program as run does. It ends the program when the test ends.
+// command is like run, but also ends the program when the test ends.
 func command(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
 	t.Helper()
 	return run(t.Context(), dir, env, name, args...)

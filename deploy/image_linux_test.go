@@ -151,15 +151,15 @@ func TestImage(t *testing.T) {
 	b := newBuilder(t)
 	image := b.image()
 	for name, check := range map[string]func(*testing.T, *builder, string){
-		"metadata":              imageMetadata,
-		"keeps calls on a kill": imageKeepsCallsAfterKill,
+		"metadata":                 imageMetadata,
+		"keeps calls after a kill": imageKeepsCallsAfterKill,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, &builder{t, b.args}, image) })
 	}
 }
 
-// A container is killed with pending calls, and a new one starts with the same volume. No calls are
-// lost.
+// imageKeepsCallsAfterKill kills a container with pending calls, and starts a new one with the same
+// volume. No calls may be lost.
 func imageKeepsCallsAfterKill(t *testing.T, b *builder, image string) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)

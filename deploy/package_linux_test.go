@@ -127,7 +127,7 @@ func TestPackageContents(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			about, err := os.Stat(name)
 			require.NoError(t, err)
-			other := about.Size() - command.Size() // without the command, whose size the test of the image limits
+			other := about.Size() - command.Size() // the image test limits the size of the command
 			t.Logf("%.1f MB, without the command", float64(other)/1e6)
 			assert.Less(t, other, int64(1e6))
 			if _, err := exec.LookPath(list[format][0]); err != nil {

@@ -19,13 +19,13 @@ import (
 
 const testkitPackage = "analytics-collector-testkit"
 
-// nodeProjects contains the directories of the Node programs that the tests run.
+// nodeProjects returns the directories of the Node programs that the tests run.
 func nodeProjects() []string {
 	return []string{filepath.Join(repository, "testkit", "node", "test"), example("node"), example("playwright")}
 }
 
-// nodePackages installs the packages of all Node programs in one directory, and returns its
-// directory node_modules. The testkit comes from an archive, as npm would publish it.
+// nodePackages installs the packages of all Node programs in one directory, and returns the path of
+// node_modules. It installs the testkit from an archive like the one that npm publishes.
 var nodePackages = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(shared, "node")
 	if err := os.Mkdir(dir, 0o755); err != nil {

@@ -42,9 +42,9 @@ type Golden struct {
 // fails the test if they differ, and lists the differences, or if the file does not
 // exist. Like ExpectNone, it does not wait.
 //
-// Golden compares all values, except those that g replaces or leaves out. The file may contain the
-// wildcards of baselines, such as <any>. New tests should use [View.Baseline], which recognizes
-// values that differ in each run.
+// Golden compares all values, except values that g replaces or omits. The file may contain the
+// wildcards of baselines, such as <any>. New tests should use [View.Baseline], which recognizes values
+// that differ in each run.
 func (v View) Golden(t TB, file string, g Golden, match ...Match) {
 	t.Helper()
 	if err := v.golden(file, g, match); err != nil {
@@ -118,8 +118,8 @@ func remove(from any, path []string) {
 	}
 }
 
-// compare describes the differences of the received calls from a golden file. It returns "" if there
-// are none.
+// compare describes the differences between the received calls and a golden file. It returns "" if they
+// are equal.
 func (g Golden) compare(got, want []goldenCall) string {
 	report := baseline.Compare(baseline.Exact(g.visitors(got), false), baseline.Exact(g.visitors(want), false))
 	if !report.OK {
@@ -176,8 +176,9 @@ func (g Golden) number(list []goldenCall) []goldenCall {
 	})
 }
 
-// replaceIDs returns copies of calls, in which name replaces the anonymousIds, or removes them if it
-// is nil. messageIds are not numbered, because an additional call would change all later numbers.
+// replaceIDs returns copies of calls. It replaces each anonymousId with the result of name, or removes
+// it if name is nil. messageIds are not numbered, because an additional call would change all later
+// numbers.
 func (g Golden) replaceIDs(list []goldenCall, name func(id string) string) []goldenCall {
 	if g.KeepIDs {
 		return list

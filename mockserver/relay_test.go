@@ -209,7 +209,7 @@ func TestRelayLoopEnds(t *testing.T) {
 	})
 }
 
-// The relay does not lose or repeat calls during each kind of fault of the other collector.
+// The relay does not lose or duplicate calls during any kind of fault of the other collector.
 func TestRelaySurvivesFaults(t *testing.T) {
 	for name, fault := range map[string]func(n int, w http.ResponseWriter) (failed bool){
 		"429": func(n int, w http.ResponseWriter) bool {

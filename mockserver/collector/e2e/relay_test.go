@@ -11,9 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// TestRelaySurvivesKillsOfEither kills one of two collectors at random moments under load, again and
-// again. The first collector relays calls to the second, which must store and deliver each call
-// exactly once.
+// TestRelaySurvivesKillsOfEither repeatedly kills one of two collectors at random moments under load.
+// The first collector relays calls to the second, which must store and deliver each call exactly once.
 func TestRelaySurvivesKillsOfEither(t *testing.T) {
 	t.Parallel()
 	kills := full(t, "COLLECTOR_RELAY_KILLS", 6)

@@ -41,8 +41,8 @@ var (
 )
 
 // A budget is a context that ends a run at its limits. The interpreter calls Done before each
-// instruction. The limit of work has the same effect in each run for the same call, and also limits the
-// memory. The time limit can end a good program on a busy machine.
+// instruction. The work limit has the same effect in each run for the same call, and also limits the
+// memory. The time limit can end a program within the work limit on a busy machine.
 type budget struct {
 	context.Context
 	end      time.Time

@@ -5,7 +5,7 @@
 // The alternatives were Expr and CEL. Their programs always end and have a limited cost, so they would
 // need no guards. But to change or remove a nested field, a program has to list the fields next to it.
 // Most transforms change nested fields, and jq has |= and del for this purpose. A jq program can also
-// filter calls (select, empty), and many operators already know the language.
+// filter calls (select, empty), and many users already know the language.
 //
 // A single instruction of the interpreter can take long or create a large value. Therefore [Compile]
 // adds a guard to each operator and function. A guard charges the budget of the run for the size of the

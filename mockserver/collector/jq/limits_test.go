@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// expensive contains programs that exceed the limit of work.
+// expensive contains programs that exceed the work limit.
 var expensive = []string{
 	`def f: f; f`, `def f: f, f; f`, `def f: 1 + f; f`, `def f: [f]; f`, `[range(1e9)]`, `[range(1e9) | {a: .}]`, `"x" * 1e9`, `1e9 * "x"`,
 	`"x" | . *= 1e9`, `"xxxx" * 1e5 | [., .]  | add | . * 2`, `reduce range(40) as $i ("x"; . + .)`,
@@ -71,8 +71,8 @@ func newTestMachine(t *testing.T, program string) *machine {
 	return m
 }
 
-// Each program reaches the limit of work, without a time limit. On an idle machine, each takes less than
-// 100 ms; see the log.
+// Each program reaches the work limit when there is no time limit. On an idle machine, each takes less
+// than 100 ms; see the log.
 func TestExpensivePrograms(t *testing.T) {
 	for _, program := range expensive {
 		m := newTestMachine(t, program)

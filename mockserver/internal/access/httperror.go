@@ -81,8 +81,8 @@ func ErrorOf(err error) *Error {
 	return fail(http.StatusInternalServerError, "internal")
 }
 
-// IsFailure reports whether a request failed because of the collector, so that err should be logged.
-// A request that ended because its client disconnected has not failed.
+// IsFailure reports whether err is a failure of the collector, which should be logged. It returns false
+// if the request ended because its client disconnected.
 func IsFailure(r *http.Request, err error) bool {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return false

@@ -80,7 +80,7 @@ func (x *matching) complete(gotGroup, wantGroup func(int) string, equal func(i, 
 	}
 }
 
-// always is the equality of elements with the same group, if the group determines it.
+// always returns true. It compares elements of groups that contain only equal elements.
 func always(int, int) bool { return true }
 
 // A matcher matches the users and calls of a run with a file.
@@ -182,8 +182,8 @@ func differences(got, want call) []string {
 	return jsondiff.Compare(map[string]any(got), withMatchers(map[string]any(want)), false).Lines
 }
 
-// calls matches the calls of a user: first equal calls in order, then other calls of the same event
-// in order, then calls that moved. moved is true for the indexes of moved calls in the run.
+// calls matches the calls of a user: first equal calls in order, then other calls of the same event in
+// order, then calls that moved. moved[i] reports whether call i of the run has moved.
 func (m *matcher) calls(got, want *candidate) (x matching, moved []bool) {
 	x = newMatching(len(got.calls), len(want.calls))
 	if want.order != anyOrder {

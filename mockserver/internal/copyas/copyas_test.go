@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || string(want) != out.String() {
-			t.Errorf("%s is not as in %s (%v), which -update writes:\n%s", name, path, err, out.String())
+			t.Errorf("%s differs from %s (%v); -update writes the file:\n%s", name, path, err, out.String())
 		}
 	}
 }

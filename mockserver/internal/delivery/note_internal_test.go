@@ -11,9 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// TestWebhookIDCoversSettings checks for each setting of a destination whether it changes the
-// webhookID: a setting must change it if it changes requests in a way for which a receiver may
-// refuse a call.
+// TestWebhookIDCoversSettings checks that the webhook ID depends on each setting that can affect
+// whether a receiver accepts a call.
 func TestWebhookIDCoversSettings(t *testing.T) {
 	changes := map[string]func(d *tracking.Destination){
 		"Redact":         func(d *tracking.Destination) { d.Redact.Remove = []string{"properties.card"} },
@@ -51,8 +50,8 @@ func TestWebhookIDCoversSettings(t *testing.T) {
 	}
 }
 
-// TestWebhookIDIsStable checks the ID of settings that earlier versions stored, and that settings which
-// do not change requests keep it.
+// TestWebhookIDIsStable checks that the webhook ID is the same as in earlier versions, and does not
+// depend on settings that do not change requests.
 func TestWebhookIDIsStable(t *testing.T) {
 	d := tracking.Destination{Settings: webhook.Settings{SharedSecret: "s", Webhooks: []webhook.Endpoint{{URL: "https://example.com", Headers: map[string]string{"A": "b"}}}}}
 	id := webhookID(&d, d.Webhooks[0])

@@ -229,7 +229,7 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold starts a pause until a time, like a response that requires a pause.
+// Hold pauses deliveries until a time, as a response can require.
 func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
 
 // sameWebhooks reports whether two destinations have the same URLs and the same write key.

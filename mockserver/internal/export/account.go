@@ -14,7 +14,7 @@ type Health struct {
 	Forgotten int64          `json:"forgotten"` // number of expired calls
 }
 
-// A Proof is the ledger of one destination and its check.
+// A Proof is a destination's ledger with the result of its check.
 type Proof struct {
 	journal.Verification
 	Holds bool `json:"holds"`

@@ -19,7 +19,7 @@ const (
 type Activity struct {
 	Kind        string    `json:"kind"`
 	At          time.Time `json:"at"`
-	Ref         string    `json:"ref"` // ref for the call page, /calls/{ref}
+	Ref         string    `json:"ref"` // identifies the call page, /calls/{ref}
 	Source      string    `json:"source,omitempty"`
 	MessageID   string    `json:"messageId,omitempty"`
 	Type        string    `json:"type,omitempty"`

@@ -10,7 +10,7 @@ import (
 // timeForms contains the accepted time formats.
 var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999", "2006-01-02T15:04", "2006-01-02"}
 
-// ReadTime parses a time, or an age relative to now.
+// ReadTime parses a time or an age. An age counts back from now.
 func ReadTime(value string, now time.Time) (time.Time, error) {
 	if age, ok := readAge(value); ok {
 		return now.Add(-age), nil

@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// IsInvisible reports whether r is invisible, but could manipulate a terminal, reorder text or hide
-// it: control and format characters, line separators and fillers. It excludes joiners, because some
-// scripts and emoji need them.
+// IsInvisible reports whether r is an invisible character that could control a terminal, or reorder or
+// hide text: a control or format character, a line separator or a filler. Joiners are not included,
+// because some scripts and emoji need them.
 func IsInvisible(r rune) bool {
 	switch r {
 	case '\u200C', '\u200D':
@@ -21,7 +21,7 @@ func IsInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Plain replaces invisible characters and invalid UTF-8.
+// Plain replaces invisible characters and invalid UTF-8 with U+FFFD.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if IsInvisible(r) {
@@ -31,7 +31,7 @@ func Plain(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// PlainJSON escapes invisible characters in JSON, except white space between tokens.
+// PlainJSON escapes invisible characters in JSON, except tabs and line breaks between tokens.
 func PlainJSON(data []byte) []byte {
 	escaped := func(r rune) bool { return r >= ' ' && IsInvisible(r) }
 	if bytes.IndexFunc(data, escaped) < 0 {

@@ -45,11 +45,11 @@ func FuzzPlain(f *testing.F) {
 		plain := text.Plain(s)
 		for _, r := range plain {
 			if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e {
-				t.Errorf("Plain(%q) has %U", s, r)
+				t.Errorf("Plain(%q) contains %U", s, r)
 			}
 		}
 		if again := text.Plain(plain); again != plain {
-			t.Errorf("Plain(%q) = %q, and of that %q", s, plain, again)
+			t.Errorf("Plain(%q) = %q, want no change", plain, again)
 		}
 	})
 }

@@ -529,7 +529,8 @@ func TestMCPEndsWithItsInput(t *testing.T) {
 	assert.Empty(t, out+errOut)
 }
 
-// TestMCPInvalidInput checks that an invalid message is answered, and that the next one is served.
+// TestMCPInvalidInput checks that an invalid message gets an error response, and that the next message
+// is served.
 func TestMCPInvalidInput(t *testing.T) {
 	const notMessage = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not a JSON-RPC message; send an object with \"jsonrpc\":\"2.0\" and \"method\", not a batch"}}`
 	parseError := func(problem string) string {

@@ -66,8 +66,8 @@ func (r *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line reads a line without surrounding space, and the size of the line in bytes. If the line
-// exceeds maxMessage, only a part of it is returned. If err is not nil, the line is the last one.
+// line reads a line. It returns the line without surrounding white space, and the size in bytes. If the
+// size exceeds maxMessage, line contains only a part. If err is not nil, the line is the last one.
 func (r *messageReader) line() (line []byte, size int, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -88,7 +88,7 @@ type errorResponse struct {
 	Error   *jsonrpc.Error `json:"error"`
 }
 
-// problemOf returns the error of a line that is not a message. It returns nil for an empty line.
+// problemOf returns the error in the response to a line, or nil if the line is a message or empty.
 func problemOf(line []byte, size int) *jsonrpc.Error {
 	if size > maxMessage {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}

@@ -24,7 +24,7 @@ func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.D
 		require.NoError(t, err)
 		again := journal.Result{Outcomes: make([]tracking.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
 		require.NoError(t, j.FinishAhead(within(t), l, again, step))
-		require.NoError(t, l.Finish(within(t), again)) // ends the lease; the outcome does not count
+		require.NoError(t, l.Finish(within(t), again)) // ends the lease; the result is ignored
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 type unreadable struct {
 	store.Streams
 	reads atomic.Int64 // number of reads that will fail
-	finds atomic.Int64 // number of searches for a message or a consumer that will fail
+	finds atomic.Int64 // number of queries for a message or a consumer that will fail
 }
 
 var errNoResponse = errors.New("no response")
@@ -51,7 +51,7 @@ func (u *unreadable) Consumer(ctx context.Context, stream, name string) (store.C
 	return u.Streams.Consumer(ctx, stream, name)
 }
 
-// An orderedWorld is a journal in a bubble, with a destination that is delivered in order.
+// An orderedWorld is a journal in a synctest bubble, with a destination that receives calls in order.
 type orderedWorld struct {
 	*testing.T
 	streams *unreadable
@@ -59,8 +59,8 @@ type orderedWorld struct {
 	reader  journal.Reader
 }
 
-// inOrderOf runs a test with a destination that receives calls of some sources.
-func inOrderOf(t *testing.T, sources []string, test func(w *orderedWorld)) {
+// runOrdered runs a test with a destination that receives the calls of the sources.
+func runOrdered(t *testing.T, sources []string, test func(w *orderedWorld)) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func (w *orderedWorld) attach(sources []string) {
 	require.NoError(w, err)
 }
 
-// add accepts the call ID-0 of a source.
+// add appends a call of a source. The messageId of the call is id with the suffix -0.
 func (w *orderedWorld) add(source, id string) {
 	require.NoError(w, w.journal.Append(w.Context(), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, id, 1)}))
 }
@@ -93,14 +93,14 @@ func (w *orderedWorld) next() journal.Lease {
 	return l
 }
 
-// replayFailed ends a call as failed, and replays it.
+// replayFailed fails a leased call permanently, and replays it.
 func (w *orderedWorld) replayFailed(l journal.Lease) {
 	require.NoError(w, l.Finish(w.Context(), givenUp))
 	require.NoError(w, w.journal.Replay(w.Context(), "crm", listedAsFailed(w.T, w.journal), nil, tracking.StateFailed))
 	synctest.Wait()
 }
 
-// wantNext compares the IDs of the next calls.
+// wantNext leases the next calls, and checks their IDs.
 func (w *orderedWorld) wantNext(ids ...string) {
 	var got []string
 	for range ids {
@@ -109,10 +109,10 @@ func (w *orderedWorld) wantNext(ids ...string) {
 	assert.Equal(w, ids, got)
 }
 
-// TestUnreadableReplayKeepsItsPlace fails to read the calls of a replay. Later calls must not be leased
-// before it.
+// TestUnreadableReplayKeepsItsPlace checks that later calls are not leased before a replay whose calls
+// cannot be read at first.
 func TestUnreadableReplayKeepsItsPlace(t *testing.T) {
-	inOrderOf(t, nil, func(w *orderedWorld) {
+	runOrdered(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
 		w.replayFailed(w.next())
 		w.add("web", "second")
@@ -123,10 +123,10 @@ func TestUnreadableReplayKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestReplayIsLeasedAfterFailedSearch fails to find out whether calls come before a replay. No later
-// event wakes the reader.
-func TestReplayIsLeasedAfterFailedSearch(t *testing.T) {
-	inOrderOf(t, nil, func(w *orderedWorld) {
+// TestReplayIsLeasedAfterFailedQueries checks that a reader repeats failed queries for calls before a
+// replay, although no event wakes it.
+func TestReplayIsLeasedAfterFailedQueries(t *testing.T) {
+	runOrdered(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
 		w.replayFailed(w.next())
 		w.streams.finds.Store(3)
@@ -135,10 +135,10 @@ func TestReplayIsLeasedAfterFailedSearch(t *testing.T) {
 	})
 }
 
-// TestReplayDoesNotWaitForCallsOfAnotherSource replays a call after calls of a source that the
-// destination receives only later.
+// TestReplayDoesNotWaitForCallsOfAnotherSource checks that a replay does not wait for calls of a source
+// that was added to the destination after these calls.
 func TestReplayDoesNotWaitForCallsOfAnotherSource(t *testing.T) {
-	inOrderOf(t, []string{"web"}, func(w *orderedWorld) {
+	runOrdered(t, []string{"web"}, func(w *orderedWorld) {
 		w.add("web", "first")
 		other, err := w.journal.Attach(w.Context(), "ads", []string{"ios"})
 		require.NoError(w, err)
@@ -155,8 +155,8 @@ func TestReplayDoesNotWaitForCallsOfAnotherSource(t *testing.T) {
 	})
 }
 
-// endElsewhere ends an attempt at call 0 of message 2 in another process. The next attempt is due at a
-// time, or parked.
+// endElsewhere stores the outcome of an attempt in another process, at call 0 of message 2. The next
+// attempt is scheduled for due, or parked.
 func (w *orderedWorld) endElsewhere(attempt int, due time.Time) *record.Outcome {
 	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 2}, Attempt: attempt, Again: []int{0}, Decided: time.Now(), Due: due}
 	w.journal.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
@@ -174,10 +174,10 @@ func (w *orderedWorld) wantNoNext(want journal.Want) {
 	require.ErrorIs(w, err, context.DeadlineExceeded)
 }
 
-// TestNextAttemptWaitsForTheLease ends an attempt in another process while this process has the lease.
-// The calls must not be leased twice at the same time: their leases would wait for each other.
+// TestNextAttemptWaitsForTheLease checks that calls are not leased again if another process ends an
+// attempt that is leased here: the two leases would wait for each other.
 func TestNextAttemptWaitsForTheLease(t *testing.T) {
-	inOrderOf(t, nil, func(w *orderedWorld) {
+	runOrdered(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
 		l := w.next()
 		require.NoError(w, w.journal.Settle(w.endElsewhere(1, time.Now()), nil, nil))
@@ -189,37 +189,37 @@ func TestNextAttemptWaitsForTheLease(t *testing.T) {
 
 var deliveredOne = journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
 
-// TestUnparkWhileAnEarlierAttemptIsLeased parks a call in another process, which then no longer
-// delivers in order. This process has a lease on the attempt before, so RETRY still contains it.
+// TestUnparkWhileAnEarlierAttemptIsLeased checks that Unpark resumes a call that another process has
+// parked, while RETRY still contains the previous attempt because it is leased here.
 func TestUnparkWhileAnEarlierAttemptIsLeased(t *testing.T) {
-	inOrderOf(t, nil, func(w *orderedWorld) {
+	runOrdered(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
-		any := journal.Want{}
-		l, err := w.reader.Next(w.Context(), any)
+		anyOrder := journal.Want{}
+		l, err := w.reader.Next(w.Context(), anyOrder)
 		require.NoError(w, err)
 		require.NoError(w, l.Finish(w.Context(), journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, 1)}))
-		l, err = w.reader.Next(within(w), any)
+		l, err = w.reader.Next(within(w), anyOrder)
 		require.NoError(w, err)
 		w.endElsewhere(2, record.Parked)
 		require.NoError(w, w.journal.Unpark(w.Context(), "crm"))
 		require.NoError(w, l.Finish(w.Context(), deliveredOne))
-		l, err = w.reader.Next(within(w), any)
+		l, err = w.reader.Next(within(w), anyOrder)
 		require.NoError(w, err)
 		assert.Equal(w, 3, l.Entry().Attempt)
 	})
 }
 
-// TestParkedCallsOfAKilledProcess parks a call in another process that does not start again. This
-// process delivers in any order.
+// TestParkedCallsOfAKilledProcess checks that a process without ordered delivery leases a call that a
+// killed process has parked.
 func TestParkedCallsOfAKilledProcess(t *testing.T) {
-	inOrderOf(t, nil, func(w *orderedWorld) {
-		any := journal.Want{}
-		w.wantNoNext(any)
+	runOrdered(t, nil, func(w *orderedWorld) {
+		anyOrder := journal.Want{}
+		w.wantNoNext(anyOrder)
 		w.add("web", "first")
 		w.endElsewhere(1, record.Parked)
 		ctx, cancel := context.WithTimeout(w.Context(), 4*time.Minute)
 		defer cancel()
-		l, err := w.reader.Next(ctx, any)
+		l, err := w.reader.Next(ctx, anyOrder)
 		require.NoError(w, err)
 		assert.Equal(w, 2, l.Entry().Attempt)
 	})

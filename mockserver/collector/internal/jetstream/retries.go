@@ -99,7 +99,7 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	var missing []waitingRetry
 	for _, w := range all {
 		has := stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
-		if has && record.IsParked(w.retry.Due) { // another process may have the attempt before, and removes it
+		if has && record.IsParked(w.retry.Due) { // it may be a previous attempt, which another process has leased and will remove
 			if has, err = j.HasRetry(ctx, w.destination, w.ref, w.retry.Attempt); err != nil {
 				return 0, err
 			}
@@ -199,7 +199,7 @@ func (j *Journal) Unpark(ctx context.Context, destination string) error {
 	return j.unpark(ctx, destination, math.MaxInt64)
 }
 
-// unpark is like Unpark, for the retries that were parked before a time in Unix nanoseconds.
+// unpark is like Unpark, but only for retries that were parked before a Unix time in nanoseconds.
 func (j *Journal) unpark(ctx context.Context, destination string, before int64) error {
 	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
 		return record.IsParked(r.Due) && r.Decided < before

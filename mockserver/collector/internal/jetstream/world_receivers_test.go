@@ -248,8 +248,8 @@ func relayedCalls(body []byte) ([]json.RawMessage, error) {
 	return request.Batch, err
 }
 
-// finishAll records a response to a request, and returns its body. The receiver does not accept some
-// calls of a batch, unless they were relayed. The lock is held.
+// finishAll records a response to a request, and returns its body. The receiver refuses some calls of a
+// batch, unless the batch was relayed. The lock is held.
 func (r *receiver) finishAll(p *instance, calls []sentCall, status int, relayed bool) []byte {
 	var response webhook.BatchResponse
 	for _, c := range calls {

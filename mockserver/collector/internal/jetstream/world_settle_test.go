@@ -141,18 +141,18 @@ func (w *world) lastSchedule(last time.Time) time.Time {
 	return last
 }
 
-// dueInNote matches the time of the next attempt in the note of a call of an ordered destination, in
-// milliseconds to base 36.
+// dueInNote matches the time of a call's next attempt in its note, as base-36 milliseconds. Only
+// ordered destinations store it there.
 var dueInNote = regexp.MustCompile(`~([0-9a-z]+)\+`)
 
-// lastParked returns the latest time of an attempt in the stored notes of parked calls. The server does
-// not know these times, and the process that stored them may have been killed.
+// lastParked returns the latest next attempt in the stored notes of parked calls. The server does not
+// schedule these attempts, and the process that stored the notes may have been killed.
 func (w *world) lastParked() (last time.Time) {
 	for _, pattern := range []string{"analytics.o", "analytics.o.*"} {
 		for _, data := range w.server.Messages(pattern) {
 			_, outcomes, err := record.DecodeOutcomes(data)
 			if err != nil {
-				w.t.Errorf("a message of outcomes: %v", err)
+				w.t.Errorf("decoding outcomes: %v", err)
 			}
 			for _, o := range outcomes {
 				for _, m := range dueInNote.FindAllStringSubmatch(strings.Join(o.Notes, " "), -1) {

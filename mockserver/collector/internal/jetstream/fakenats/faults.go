@@ -131,7 +131,7 @@ func (s *Server) LastSchedule() (last time.Time) {
 	return last
 }
 
-// Messages returns the stored messages whose subjects match a pattern.
+// Messages returns the data of the stored messages whose subjects match a pattern.
 func (s *Server) Messages(pattern string) (all [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

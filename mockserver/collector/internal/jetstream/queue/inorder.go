@@ -46,8 +46,9 @@ func (q *Queue) placeReplays() {
 	}
 }
 
-// reachReplay reports whether the first item is a replay that may be leased now, because this process
-// has received all messages of CALLS before it. The consumer does not deliver the message of a replay.
+// reachReplay reports whether the first item is a replay that can be leased now: this process must have
+// handled all earlier messages of CALLS. If so, reachReplay advances q.received to the replay, because
+// the consumer does not deliver the message of a replay.
 func (q *Queue) reachReplay(ctx context.Context) (bool, error) {
 	q.mu.Lock()
 	number, ok := q.ready.First()
@@ -60,7 +61,7 @@ func (q *Queue) reachReplay(ctx context.Context) (bool, error) {
 	defer cancel()
 	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.consumerName(record.StreamCalls))
 	if err != nil {
-		return false, fmt.Errorf("journal: the consumer of the calls before a replay for %q: %w", q.name, err)
+		return false, fmt.Errorf("journal: querying the consumer of CALLS for %q: %w", q.name, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

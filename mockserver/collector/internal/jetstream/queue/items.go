@@ -65,7 +65,7 @@ func (q *Queue) addMessage(m *record.Calls, payload []byte, msg jetstream.Msg) b
 	return true
 }
 
-// add adds an item. While the previous attempt is leased, the item waits until that lease has ended. The
+// add adds an item. If the previous attempt is leased, the item waits for the end of the lease. The
 // caller holds the lock.
 func (q *Queue) add(it *item) {
 	if have := q.items[it.Ref]; have != nil && have.leased {
@@ -151,7 +151,7 @@ func (q *Queue) drop(it *item) {
 func (q *Queue) remove(it *item) jetstream.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.giveWay(it)
+	q.removeItem(it)
 	p := it.message
 	if p == nil {
 		return it.msg
@@ -165,9 +165,9 @@ func (q *Queue) remove(it *item) jetstream.Msg {
 	return p.msg
 }
 
-// giveWay removes an ended item from items, and adds the next attempt if it has arrived. The caller holds
-// the lock.
-func (q *Queue) giveWay(it *item) {
+// removeItem removes an ended item from items, and adds the next attempt if it has been received. The
+// caller holds the lock.
+func (q *Queue) removeItem(it *item) {
 	if q.items[it.Ref] != it {
 		return
 	}

@@ -120,7 +120,7 @@ func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, trac
 	}
 	q.set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "message", it.Ref.Seq, "attempt", it.Attempt, "error", err)
 	q.mu.Lock()
-	q.giveWay(it)
+	q.removeItem(it)
 	q.mu.Unlock()
 	stored := q.set.storing(q.name, failed)
 	q.set.Work.Go(func() {

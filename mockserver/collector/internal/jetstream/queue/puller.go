@@ -46,7 +46,7 @@ func (p *puller) run() {
 	}
 }
 
-// session requests messages on the current connection until that fails.
+// session requests messages on the current connection until a request fails.
 func (p *puller) session() error {
 	p.queue.mu.Lock()
 	ctx, cancel := context.WithCancel(p.queue.phase)
@@ -66,7 +66,7 @@ func (p *puller) session() error {
 	return err
 }
 
-// begin resets the numbers of received messages.
+// begin resets the numbers of received messages for a new session.
 func (p *puller) begin() {
 	p.received = 0
 	if p.kind == record.StreamCalls {
@@ -76,10 +76,10 @@ func (p *puller) begin() {
 	}
 }
 
-// consumer returns the consumer, and creates it if it is missing. A consumer may have delivered
-// messages in an earlier session that were lost. A shared consumer redelivers them after AckWait. If
-// this process alone uses the consumer, that is too late: later messages would be delivered first and
-// raise the low-water mark. So such a consumer is replaced.
+// consumer returns the consumer, and creates it if it is missing. Messages that it delivered in an
+// earlier session may have been lost. A shared consumer redelivers them after AckWait. If only this
+// process uses the consumer, that is too late: later messages would be delivered first and raise the
+// low-water mark. So consumer then replaces it.
 func (p *puller) consumer(ctx context.Context) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()

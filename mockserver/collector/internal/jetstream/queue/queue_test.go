@@ -87,8 +87,8 @@ func TestReplayReceivedBeforeOrderingIsOrdered(t *testing.T) {
 	}
 }
 
-// TestMessageReadAheadIsLeasedInOrder receives a message ahead of its turn. In order, it is leased when
-// its turn comes.
+// TestMessageReadAheadIsLeasedInOrder checks that a reader that delivers in order leases a message that
+// was read ahead.
 func TestMessageReadAheadIsLeasedInOrder(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -183,8 +183,8 @@ func TestNextRetriesAreReadAhead(t *testing.T) {
 	}
 }
 
-// TestNextAttemptDoesNotWaitForFailedCalls cannot store a failed call in FAILED. The other call of the
-// entry is leased again meanwhile.
+// TestNextAttemptDoesNotWaitForFailedCalls checks that a call is leased again even if another call of
+// its entry has failed and cannot be stored in FAILED.
 func TestNextAttemptDoesNotWaitForFailedCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

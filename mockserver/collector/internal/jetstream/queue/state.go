@@ -76,7 +76,7 @@ type Queue struct {
 	messages    map[uint64]*pendingMessage   // messages of CALLS with first attempts that have not ended
 	received    uint64                       // sequence number; all messages of CALLS for this destination up to it have been received
 	newest      uint64                       // sequence number of the newest received message of CALLS
-	handled     uint64                       // the consumer's number of the last message of CALLS that this process has handled
+	handled     uint64                       // consumer sequence number of the newest message of CALLS that this process has handled
 	inOrder     bool                         // the reader wants entries in the order of their positions
 	unparked    bool                         // the reader wants entries in any order, and Unpark was called
 	ownership   *ownership                   // nil if this process does not own the destination, or no other process shares it
@@ -138,15 +138,15 @@ type pendingMessage struct {
 //	ready    items, ready               leased by Next; (none) if no reader wants it
 //	leased   items                      ended by Finish; ready after Return, or if its outcome cannot be stored
 //	next     item.next                  ready when the previous attempt is removed from items
-//	ended    items, until settling its  (none) when its message is acknowledged
-//	         outcome is attempted
+//	ended    items, until its outcome   (none) when its message is acknowledged
+//	         is settled or settling fails
 type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
 	msg          jetstream.Msg   // the message of a retry, to be acknowledged
 	since        time.Time       // when the item was received or returned
 	leased       bool
-	next         *item          // the next attempt, if another process ended this one, or nil
+	next         *item          // the next attempt, if another process has ended this one; or nil
 	calls        chan readCalls // receives calls that are read ahead; nil if they are not
 	misses       int            // number of times that the item's calls were not found
 }

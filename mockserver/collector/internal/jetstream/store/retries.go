@@ -33,7 +33,8 @@ func (s *Store) EachRetry(ctx context.Context, f func(destination, number string
 	return nil
 }
 
-// HasRetry reports whether RETRY contains the retry with the given attempt or a later one.
+// HasRetry reports whether RETRY contains a retry of the entry with this attempt number or a higher
+// one.
 func (s *Store) HasRetry(ctx context.Context, destination string, ref record.Ref, attempt int) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
 		m, err := s.JS.Last(ctx, s.Names.Stream(record.StreamRetry), s.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
