@@ -77,7 +77,7 @@ func load(platform string, patterns []string) ([]*packages.Package, error) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // parse without comments
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)           // parse without comments
 			if f != nil && (strings.HasPrefix(name, standard) || strings.Contains(name, "@v")) { // the paths of downloaded modules contain the version
 				for _, d := range f.Decls {
 					if function, ok := d.(*ast.FuncDecl); ok && function.Type.TypeParams == nil {
