@@ -2,7 +2,9 @@ package mockserver_test
 
 import (
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,4 +45,41 @@ func TestListsOfCallTypes(t *testing.T) {
 		assert.Equal(t, typ, invalid.Kind)
 		assert.NotEqual(t, "message", invalid.Field, "Enqueue does not handle %s calls", typ)
 	}
+}
+
+// TestFilesWithCallTypes checks that each file that must name all types of calls does so. After a new
+// type was added to fields.CallTypes, it fails for the files to edit.
+func TestFilesWithCallTypes(t *testing.T) {
+	for file, mention := range map[string]string{ // TYPE stands for the name of a type, and NAME for that of its method
+		"../.goreleaser.yaml":                `(?s)accepts tracking calls \([^)]*\bTYPE\b`,
+		"../docs/client.md":                  "`client\\.NAME`",
+		"../docs/webhooks.md":                `(?m)^\| TYPE \|`,
+		"../examples/quickstart/main.go":     `client\.NAME\(`,
+		"../internal/e2ecli/main.go":         `"TYPE":`,
+		"../plan/judge.go":                   `one of [^"]*\bTYPE\b`,
+		"../testkit/node/index.d.ts":         `type\?: .*'TYPE'`,
+		"collector/internal/cli/mcptools.go": `(?s)analytics calls \([^)]*\bTYPE\b.*"only calls of these types: [^"]*\bTYPE\b.*json:"type" jsonschema:"[^"]*\bTYPE\b`,
+		"collector/internal/cli/root.go":     `(?s)over HTTP \([^)]*\bTYPE\b`,
+		"collector/internal/cli/send.go":     `name: "TYPE"`,
+	} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, typ := range fields.Types {
+			pattern := strings.NewReplacer("TYPE", typ, "NAME", strings.ToUpper(typ[:1])+typ[1:]).Replace(mention)
+			assert.True(t, regexp.MustCompile(pattern).Match(text), "%s does not name the type %s: no match for %s", file, typ, pattern)
+		}
+	}
+	const api = "internal/admin/openapi.yaml"
+	text, err := os.ReadFile(api)
+	require.NoError(t, err)
+	lists := 0
+	for _, enum := range regexp.MustCompile(`enum: \[(track|identify), ([^]]*)]`).FindAllStringSubmatch(string(text), -1) {
+		want := fields.EventTypes
+		if strings.Contains(enum[0], "delete") {
+			want = fields.StoredTypes
+		}
+		assert.ElementsMatch(t, want, append(strings.Split(enum[2], ", "), enum[1]), "%s: %s", api, enum[0])
+		lists++
+	}
+	assert.Positive(t, lists, api)
 }

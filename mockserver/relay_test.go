@@ -78,9 +78,9 @@ func TestRelayedCallsEqualDirectCalls(t *testing.T) {
 			send(t, direct, body)
 		}
 		time.Sleep(5 * time.Second)
-		require.Len(t, want(), 14)
+		require.Len(t, want(), len(direct.Calls()))
 		assert.Equal(t, want(), relayed())
-		assert.EqualValues(t, 14, account(t, first).Delivered)
+		assert.EqualValues(t, len(direct.Calls()), account(t, first).Delivered)
 
 		for _, c := range direct.Calls() {
 			got := second.Expect(t, mockserver.WithID(c.ID)).Call

@@ -53,6 +53,10 @@ func failed(reason string) delivery {
 	return delivery{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: reason}, decided: true}
 }
 
+func filtered(reason string) delivery {
+	return delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
+}
+
 func expired(why string) delivery {
 	return failed(sender.WindowPassed + why)
 }
@@ -62,7 +66,7 @@ func expired(why string) delivery {
 func (j *job) prepare() (send bool) {
 	j.destination = j.settings.Load()
 	if deliver, reason := routing.Route(j.destination.Destination, j.call); !deliver {
-		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
+		j.delivery = filtered(reason)
 		return false
 	}
 	if reason := j.quarantine(); reason != "" {
@@ -97,13 +101,16 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	if reason := j.superseded(); reason != "" {
-		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
-		return outcomeUnknown, ""
+	batched := j.destination.batcher != nil // then send calls superseded, when the call has waited for its batch
+	if !batched {
+		if reason := j.superseded(); reason != "" {
+			j.delivery = filtered(reason)
+			return outcomeUnknown, ""
+		}
 	}
 	// The settings and the gate may have changed while the call waited. The request follows without
 	// another wait.
-	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) {
+	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) || batched && j.destination.batcher == nil {
 		return outcomeUnknown, ""
 	}
 	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
@@ -112,7 +119,7 @@ func (j *job) run() (o outcome, cause string) {
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
-		v.add(j.webhooks[0], j.send(request, j.webhooks[0]))
+		v.add(j.send(request, j.webhooks[0]))
 	} else {
 		j.sendAll(request, &v)
 	}
@@ -126,7 +133,7 @@ func (j *job) unsendable(err error) outcome {
 		v := verdict{job: j, sum: webhook.Temporary, reasons: []string{err.Error()}, sent: true}
 		return v.conclude()
 	case errors.Is(err, sender.ErrFiltered):
-		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: err.Error()}, decided: true}
+		j.delivery = filtered(err.Error())
 	default:
 		j.delivery = failed(err.Error())
 	}
@@ -155,30 +162,33 @@ func (t *target) newRequest(c sender.Content) (sender.Request, error) {
 func (j *job) sendAll(request sender.Request, v *verdict) {
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
-		j.requests.concurrent.Go(func() { answers <- answer{to, j.send(request, to)} })
+		j.requests.concurrent.Go(func() { answers <- j.send(request, to) })
 	}
 	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success && !j.destination.IsOrdered() && j.requests.leave(answers, left) {
+		if v.add(a); v.sum == webhook.Success && !j.destination.IsOrdered() && j.requests.leave(answers, left) {
 			return
 		}
 	}
 }
 
 // send makes one attempt and notifies the observer.
-func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
+func (j *job) send(r sender.Request, to webhook.Endpoint) answer {
 	r.Endpoint = to
 	ctx := j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
-	var a webhook.Attempt
+	a := answer{from: to}
 	if b := j.destination.batcher; b != nil {
-		a = b.Send(ctx, r, func() bool { return j.superseded() != "" }) // the call has waited for the batch
+		a.Attempt = b.Send(ctx, r, func() bool {
+			a.superseded = j.superseded()
+			return a.superseded != ""
+		})
 	} else {
-		a = j.Sender.Send(ctx, r)
+		a.Attempt = j.Sender.Send(ctx, r)
 	}
 	if a.Reason == webhook.ReasonCanceled && a.RequestHeader == nil {
 		return a // nothing was sent
 	}
-	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
+	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a.Attempt, Call: j.call})
 	return a
 }
 
@@ -192,10 +202,15 @@ type verdict struct {
 	hold       time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
 	sent       bool          // a request was sent to at least one webhook
+	superseded string        // the reason why the call was not sent to a webhook, or empty
 	canceled   bool          // a request was canceled, or not sent because its batch had to wait too long
 }
 
-func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
+func (v *verdict) add(a answer) {
+	if a.superseded != "" {
+		v.superseded = a.superseded
+		return
+	}
 	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
 	v.sent = v.sent || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	v.canceled = v.canceled || a.Reason == webhook.ReasonCanceled
@@ -204,14 +219,14 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 		return
 	case webhook.Temporary:
 		v.retryAfter = max(v.retryAfter, a.RetryAfter)
-		v.hold = max(v.hold, sender.Hold(&a))
+		v.hold = max(v.hold, sender.Hold(&a.Attempt))
 	default:
 		if a.Status == http.StatusGone {
 			v.gone++
 		}
-		v.refusing = append(v.refusing, from)
+		v.refusing = append(v.refusing, a.from)
 	}
-	v.reasons = append(v.reasons, a.URL+": "+sender.Cause(&a))
+	v.reasons = append(v.reasons, a.URL+": "+sender.Cause(&a.Attempt))
 	v.job.cause = a.Error
 }
 
@@ -223,6 +238,9 @@ func (v *verdict) conclude() outcome {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
 		return outcomeAnswered
+	case v.superseded != "":
+		j.delivery = filtered(v.superseded)
+		return outcomeUnknown
 	case j.requests.parent.Err() != nil || v.canceled:
 		return outcomeUnknown
 	case v.sum == webhook.Permanent:

@@ -55,6 +55,7 @@ func (rs *requests) leave(answers <-chan answer, left int) bool {
 type answer struct {
 	from webhook.Endpoint
 	webhook.Attempt
+	superseded string // the reason why the call was not sent, or empty
 }
 
 // context returns the context of a request.

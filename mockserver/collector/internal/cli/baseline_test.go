@@ -97,7 +97,7 @@ func TestBaselineErrors(t *testing.T) {
 		{"baseline check nowhere.json", 2, "open nowhere.json: no such file or directory"},
 		{"baseline check package.json", 2, "package.json: not a baseline: cannot unmarshal string into Go struct field File.version of type int"},
 		{"baseline check tracking.json --url " + other.URL, 2, "the response (404 Not Found) is not from a collector: check --url"},
-		{"baseline check tracking.json --since soon", 2, `invalid --since "soon": use a time such as 2026-01-31T12:00:00Z, or an age such as 90m`},
+		{"baseline check tracking.json --since soon", 2, `invalid --since "soon": use a time such as 2026-01-31T12:00:00Z, or an age such as 90m or 7d, up to ten years`},
 		{"baseline record package.json", 1, "package.json: not a baseline: cannot unmarshal string into Go struct field File.version of type int"},
 		{"baseline record nowhere.json --widen", 1, "open nowhere.json: no such file or directory: record a run first, without widen"},
 		{"baseline record --widen", 2, "--widen requires a file: collector baseline record [FILE] [flags]"},

@@ -71,7 +71,7 @@ func moment(name string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		t, err := search.ReadTime(s, time.Now())
 		if err != nil {
-			return "", usagef("invalid %s %s: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m", name, text.Quote(text.MaxRepeated, s))
+			return "", usagef("invalid %s %s: use a time such as 2026-01-31T12:00:00Z, or an age such as 90m or 7d, up to ten years", name, text.Quote(text.MaxRepeated, s))
 		}
 		return t.UTC().Format(time.RFC3339Nano), nil
 	}

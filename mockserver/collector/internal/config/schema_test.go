@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/documents"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -36,25 +38,21 @@ var (
 // allowed contains the values of settings that are not free text. Settings of a named string type must
 // be in it.
 var allowed = map[string][]string{
-	"log.level":                   {"debug", "info", "warn", "error"},
-	"log.format":                  {"text", "json"},
-	"alerts.format":               {"json", "slack"},
-	"alerts.signature":            {"service", "standard", "both"},
-	"telemetry.otlp.protocol":     {"grpc", "http"},
-	"sources[].onViolation":       {"report", "quarantine", "reject"},
-	"destinations[].type":         {"webhooks", "relay"},
-	"destinations[].region":       {"us", "eu"},
-	"destinations[].signature":    {"service", "standard", "both"},
-	"destinations[].aliasFields":  {"spaced", "camelCase"},
-	"destinations[].traceContext": {"parent", "all", "none"},
-	"destinations[].order":        {"none", "user"},
-	"destinations[].onFailure":    {"hold", "overtake"},
-	"destinations[].types.allow[]": {
-		"alias", "delete", "group", "identify", "page", "screen", "track",
-	},
-	"destinations[].types.deny[]": {
-		"alias", "delete", "group", "identify", "page", "screen", "track",
-	},
+	"log.level":                    {"debug", "info", "warn", "error"},
+	"log.format":                   {"text", "json"},
+	"alerts.format":                {"json", "slack"},
+	"alerts.signature":             {"service", "standard", "both"},
+	"telemetry.otlp.protocol":      {"grpc", "http"},
+	"sources[].onViolation":        {"report", "quarantine", "reject"},
+	"destinations[].type":          {"webhooks", "relay"},
+	"destinations[].region":        {"us", "eu"},
+	"destinations[].signature":     {"service", "standard", "both"},
+	"destinations[].aliasFields":   {"spaced", "camelCase"},
+	"destinations[].traceContext":  {"parent", "all", "none"},
+	"destinations[].order":         {"none", "user"},
+	"destinations[].onFailure":     {"hold", "overtake"},
+	"destinations[].types.allow[]": slices.Sorted(slices.Values(fields.StoredTypes)),
+	"destinations[].types.deny[]":  slices.Sorted(slices.Values(fields.StoredTypes)),
 }
 
 const duration = `([0-9.]+(ns|us|µs|ms|s|m|h))+`
