@@ -325,7 +325,7 @@ func TestDocumentMarkup(t *testing.T) {
 			open := 0
 			for _, found := range tag.FindAllString(string(text), -1) {
 				switch name := strings.Trim(strings.Fields(found)[0], "<>"); name {
-				case "img", "source": // have no end tag
+				case "img", "source": // elements without an end tag
 					assert.True(t, strings.HasSuffix(found, ">"), "%s: %s", page, found)
 				case "picture":
 					open++

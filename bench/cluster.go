@@ -29,17 +29,11 @@ type node struct {
 
 // onCluster measures collectors that use NATS servers. The servers sync each message.
 func (b *bench) onCluster() error {
-	nodes, err := b.startNodes(b.cluster.servers)
-	defer func() {
-		for _, n := range nodes {
-			if n.Process != nil {
-				n.Kill()
-			}
-		}
-	}()
+	nodes, stop, err := b.startNodes(b.cluster.servers)
 	if err != nil {
 		return err
 	}
+	defer stop()
 	r, err := newReceiver()
 	if err != nil {
 		return err
@@ -164,22 +158,34 @@ func (b *bench) sendAll(collectors []*harness.Collector) (sent int64, err error)
 	return sent, err
 }
 
-// startNodes starts the servers of a cluster. It first builds nats-server in the version that the
-// collector embeds.
-func (b *bench) startNodes(servers int) (nodes []*node, err error) {
-	if servers == 0 {
-		return nil, nil
+// startNodes starts the servers of a cluster, and returns a function that stops them. It first builds
+// nats-server in the version that the collector embeds.
+func (b *bench) startNodes(servers int) (nodes []*node, stop func(), err error) {
+	stop = func() {
+		for _, n := range nodes {
+			if n.Process != nil {
+				n.Kill()
+			}
+		}
 	}
+	if servers == 0 {
+		return nodes, stop, nil
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
 	program := filepath.Join(b.dir, "nats-server")
 	if out, err := exec.CommandContext(b.ctx, "go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building nats-server: %w\n%s", err, out)
+		return nodes, stop, fmt.Errorf("building nats-server: %w\n%s", err, out)
 	}
 	var routes []string
 	for range servers {
 		n := &node{}
 		for _, address := range []*string{&n.client, &n.routes, &n.monitor} {
 			if *address, err = harness.FreeAddress(); err != nil {
-				return nil, err
+				return nodes, stop, err
 			}
 		}
 		nodes, routes = append(nodes, n), append(routes, "nats://"+n.routes)
@@ -189,13 +195,13 @@ func (b *bench) startNodes(servers int) (nodes []*node, err error) {
 		config := fmt.Sprintf("server_name: n%d\nlisten: %s\nhttp: %s\njetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }\ncluster { name: bench, listen: %s, routes: [%s] }\n",
 			i, n.client, n.monitor, dir, n.routes, strings.Join(routes, ","))
 		if err := os.WriteFile(dir+".conf", []byte(config), 0o600); err != nil {
-			return nodes, err
+			return nodes, stop, err
 		}
 		if n.Process, err = harness.Start(program, []string{"--config", dir + ".conf"}, nil); err != nil {
-			return nodes, err
+			return nodes, stop, err
 		}
 	}
-	return nodes, nil
+	return nodes, stop, nil
 }
 
 // usages returns the sum of the usage of each group of processes.

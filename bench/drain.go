@@ -9,8 +9,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
-// drainTenths is the number of parts of a backlog whose speed is measured.
-const drainTenths = 10
+const (
+	// drainTenths is the number of parts of a backlog whose speed is measured.
+	drainTenths = 10
+	// drainLeast is the smallest backlog. A part of a smaller one is delivered between two reads of the
+	// ledger.
+	drainLeast = 100_000
+)
 
 // drain measures whether a destination keeps its speed while it delivers a long backlog, in any order
 // and in the order of users, embedded and on NATS servers. The last part is not measured, because
@@ -19,6 +24,9 @@ func (b *bench) drain() error {
 	pending := int64(b.pending)
 	if b.quick {
 		pending /= 10
+	}
+	if pending < drainLeast {
+		return fmt.Errorf("%d pending calls are too few to measure the speed of their parts: use at least %d", pending, drainLeast)
 	}
 	fmt.Printf("\nDelivery of %s pending calls, calls/s\n\n| queue | order | first tenth | fastest | slowest | ninth tenth | RSS after the first | after the ninth |\n|---|---|--:|--:|--:|--:|--:|--:|\n", grouped(pending))
 	for _, servers := range []int{0, b.cluster.servers} {
@@ -36,17 +44,11 @@ func (b *bench) drain() error {
 
 // drainOn measures one row of the table.
 func (b *bench) drainOn(servers int, order string, pending int64) error {
-	nodes, err := b.startNodes(servers)
-	defer func() {
-		for _, n := range nodes {
-			if n.Process != nil {
-				n.Kill()
-			}
-		}
-	}()
+	nodes, stop, err := b.startNodes(servers)
 	if err != nil {
 		return err
 	}
+	defer stop()
 	r, err := newReceiver()
 	if err != nil {
 		return err

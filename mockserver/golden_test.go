@@ -126,15 +126,21 @@ func TestGoldenDistinguishesVisitors(t *testing.T) {
 	assert.Contains(t, failure, "- page \"1\" is missing\n\nuser 2, anonymousId \"<anonymousId>\"\n+ page \"1\" is new")
 }
 
-// With KeepOrder, the order of the visitors matters, even if their calls are equal.
-func TestGoldenKeepsOrderOfVisitors(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
-	run := func(visits string) {
+// visitable returns a collector, and a function that replaces its calls with page calls. A visit is the
+// visitor's ID, which is one letter, and the name of the page.
+func visitable(t *testing.T) (srv *mockserver.Server, run func(visits string)) {
+	srv = mockserver.RunT(t, mockserver.Config{InProcess: true})
+	return srv, func(visits string) {
 		srv.Clear()
 		for visit := range strings.FieldsSeq(visits) {
 			serve(srv.Engine(), http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
 		}
 	}
+}
+
+// With KeepOrder, the order of the visitors matters, even if their calls are equal.
+func TestGoldenKeepsOrderOfVisitors(t *testing.T) {
+	srv, run := visitable(t)
 	path := filepath.Join(t.TempDir(), "calls.json")
 	run("aHome bHome aPricing")
 	srv.Golden(t, path, mockserver.Golden{Update: true, KeepOrder: true})
@@ -148,13 +154,7 @@ func TestGoldenKeepsOrderOfVisitors(t *testing.T) {
 
 // Calls of visitors with equal calls may arrive in any order.
 func TestGoldenWithEqualVisitors(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
-	run := func(visits string) {
-		srv.Clear()
-		for visit := range strings.FieldsSeq(visits) {
-			serve(srv.Engine(), http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
-		}
-	}
+	srv, run := visitable(t)
 	path := filepath.Join(t.TempDir(), "calls.json")
 	run("aHome aPricing bHome bPricing cHome")
 	srv.Golden(t, path, mockserver.Golden{Update: true})

@@ -77,8 +77,9 @@ func load(platform string, patterns []string) ([]*packages.Package, error) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)           // parse without comments
-			if f != nil && (strings.HasPrefix(name, standard) || strings.Contains(name, "@v")) { // the paths of downloaded modules contain the version
+			f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution) // parse without comments
+			// The paths of downloaded modules contain their versions.
+			if f != nil && (strings.HasPrefix(name, standard) || strings.Contains(name, "@v")) {
 				for _, d := range f.Decls {
 					if function, ok := d.(*ast.FuncDecl); ok && function.Type.TypeParams == nil {
 						function.Body = nil

@@ -101,7 +101,7 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	batched := j.destination.batcher != nil // then send calls superseded, when the call has waited for its batch
+	batched := j.destination.batcher != nil // then send calls superseded, after the call has waited for its batch
 	if !batched {
 		if reason := j.superseded(); reason != "" {
 			j.delivery = filtered(reason)

@@ -2,11 +2,11 @@ package signcheck
 
 import (
 	"bytes"
-
 	"encoding/json"
+	"slices"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
-	"slices"
 )
 
 // A content is a byte string that the receiver may have signed, with the mistakes that lead to it.
