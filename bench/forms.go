@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/typed"
@@ -11,10 +13,12 @@ import (
 //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package main -o events.go plan.yaml
 
 // forms contains the ways to write a call. Each function makes the same Track call with 8
-// properties and builds a new message for it.
+// properties and builds a new message for it. The exception is "minimal", see minimal.
 var (
-	formNames = []string{"map", "attributes", "generated"}
-	forms     = map[string]func(*analytics.Client, *order) error{"map": byMap, "attributes": byAttributes, "generated": generated}
+	formNames = []string{"map", "attributes", "generated", "minimal"}
+	forms     = map[string]func(*analytics.Client, *order) error{
+		"map": byMap, "attributes": byAttributes, "generated": generated, "minimal": minimal,
+	}
 )
 
 func init() {
@@ -34,6 +38,8 @@ type order struct {
 	total                                           float64
 	items                                           int
 	first                                           bool
+
+	longEvent string // see minimal
 }
 
 func orders() (all [variety]*order) {
@@ -44,10 +50,13 @@ func orders() (all [variety]*order) {
 }
 
 func newOrder(i int) *order {
-	return &order{
+	o := &order{
 		user: userID(i), id: fmt.Sprintf("50314b8e-%06d", i), currency: "EUR", coupon: "SPRING-2026",
 		shipping: "express", warehouse: "Rotterdam", total: 49.95 + float64(i), items: 3 + i, first: i%2 == 0,
 	}
+	properties, _ := json.Marshal(o.properties()) // cannot fail for strings, numbers and booleans
+	o.longEvent = largeEvent + strings.Repeat("x", len(`"properties":,`)+len(properties))
+	return o
 }
 
 func (o *order) properties() map[string]interface{} {
@@ -73,4 +82,10 @@ func generated(c *analytics.Client, o *order) error {
 		OrderID: o.id, Total: o.total, Currency: OrderCompletedCurrency(o.currency), Items: o.items,
 		Coupon: typed.Some(o.coupon), First: typed.Some(o.first), Shipping: typed.Some(o.shipping), Warehouse: typed.Some(o.warehouse),
 	}.By(o.user))
+}
+
+// minimal makes a call with as many bytes as the others, but without properties. No form can cost
+// less.
+func minimal(c *analytics.Client, o *order) error {
+	return c.Track(&analytics.Track{UserId: o.user, Event: o.longEvent})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,3 +51,39 @@ func BenchmarkForms(b *testing.B) {
 		b.ReportMetric(cpu[name].Seconds()/cpu["map"].Seconds(), fmt.Sprintf("of-map/%s", name))
 	}
 }
+
+// TestFormsHaveTheSameSize checks that the forms are comparable.
+func TestFormsHaveTheSameSize(t *testing.T) {
+	for i := range variety {
+		o := newOrder(i)
+		want := callSize(t, "map", o)
+		for _, name := range formNames {
+			if got := callSize(t, name, o); got != want {
+				t.Errorf("order %d: the call of %q has %d bytes, want %d", i, name, got, want)
+			}
+		}
+	}
+}
+
+// callSize returns the number of bytes in a request with one call.
+func callSize(t *testing.T, form string, o *order) (size int64) {
+	t.Helper()
+	client, err := analytics.NewWithConfig("key", analytics.Config{HTTPClient: &http.Client{Transport: takeAll{}},
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				size += r.ContentLength
+				return next.RoundTrip(r)
+			})
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(forms[form](client, o), client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

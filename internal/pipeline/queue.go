@@ -35,12 +35,21 @@ func (p *Pipeline) add(ctx context.Context, c *Call) error {
 	return ErrClosed
 }
 
+const (
+	lockAttempts = 32
+	// lockPause is the number of loop iterations between two attempts. Each attempt reads the
+	// cache line of mu and open, which slows down the goroutine that holds mu.
+	lockPause = 50
+)
+
 // lock locks mu. It first tries several times without blocking. mu is usually held only for the
 // time of a copy, which is shorter than suspending a goroutine.
 func (e *intake) lock() {
-	for range 32 {
+	for range lockAttempts {
 		if e.mu.TryLock() {
 			return
+		}
+		for range lockPause {
 		}
 	}
 	e.mu.Lock()
