@@ -85,7 +85,7 @@ func main() {
 	flag.IntVar(&b.calls.size, "size", 800, "bytes per call to a collector")
 	flag.BoolVar(&b.calls.noise, "noise", false, "cluster: send calls that do not compress")
 	flag.IntVar(&b.pending, "pending", 1_000_000, "start, verify, drain: pending calls")
-	flag.IntVar(&b.delivered, "delivered", 700_000, "start, verify: delivered calls")
+	flag.IntVar(&b.delivered, "delivered", 1_000_000, "start, verify: delivered calls")
 	flag.IntVar(&b.backlog, "backlog", 100_000, "dead: pending calls of the failing destination")
 	flag.IntVar(&b.failing, "failing", 0, "dead: status of the failing destination (default: it never responds)")
 	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster, drain: number of NATS servers; 0: each collector has its own data directory")

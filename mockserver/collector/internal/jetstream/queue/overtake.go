@@ -35,9 +35,6 @@ const (
 	// maxPassedOver limits the entries that a process receives while no reader wants them. More
 	// entries are requested because the next entry may be of a source that a reader wants.
 	maxPassedOver = 16
-	// minRequest is the minimum number of first attempts per request. A request costs about as much
-	// CPU as a message, so few calls would otherwise need twice as much.
-	minRequest = 4
 )
 
 // demand returns the number of messages that each puller should request. The numbers may be
@@ -63,10 +60,7 @@ func (q *Queue) demand() (fresh, retries int) {
 	if first, ok := q.ready.First(); q.inOrder && all > 0 && (!ok || first > q.limit()) {
 		return all, retries // messages that were read ahead of their turn wait for these
 	}
-	if fresh = max(all-q.ready.Fresh(), some); fresh > 0 {
-		fresh = max(fresh, minRequest)
-	}
-	return fresh, retries
+	return max(all-q.ready.Fresh(), some), retries
 }
 
 // pull makes the pullers request messages, and starts a check for other sources if one is
