@@ -75,7 +75,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 0, "runs of each program (default: 5 for clients, 3 for collectors)")
 	flag.DurationVar(&b.duration, "time", 0, "duration of one run (default: depends on the measurement)")
 	flag.Func("rate", "calls per second for latency, dead, quiet, churn and cluster, separated by commas", b.parseRate)
-	flag.StringVar(&b.profile, "profile", "", "write profiles of the measured programs to this directory")
+	flag.StringVar(&b.profile, "profile", "", "directory for profiles of the measured programs; created if it does not exist")
 	names := flag.String("clients", strings.Join(clientNames, ","), "clients to measure, separated by commas; the others are compared with the first")
 	flag.StringVar(&b.workload, "workload", "", "measure only workloads whose names contain this string")
 	flag.StringVar(&b.dir, "dir", "", "parent directory for collector data (default: the temporary directory)")
@@ -85,7 +85,7 @@ func main() {
 	flag.IntVar(&b.calls.size, "size", 800, "bytes per call to a collector")
 	flag.BoolVar(&b.calls.noise, "noise", false, "cluster: send calls that do not compress")
 	flag.IntVar(&b.pending, "pending", 1_000_000, "start, verify, drain: pending calls")
-	flag.IntVar(&b.delivered, "delivered", 700_000, "start, verify: delivered calls")
+	flag.IntVar(&b.delivered, "delivered", 1_000_000, "start, verify: delivered calls")
 	flag.IntVar(&b.backlog, "backlog", 100_000, "dead: pending calls of the failing destination")
 	flag.IntVar(&b.failing, "failing", 0, "dead: status of the failing destination (default: it never responds)")
 	flag.IntVar(&b.cluster.servers, "servers", 3, "cluster, drain: number of NATS servers; 0: each collector has its own data directory")
@@ -137,6 +137,11 @@ func (b *bench) run(names []string, file string) (err error) {
 	}
 	if len(names) == 0 {
 		names = []string{"client"}
+	}
+	if b.profile != "" {
+		if err := os.MkdirAll(b.profile, 0o755); err != nil {
+			return err
+		}
 	}
 	if b.dir, err = os.MkdirTemp(b.dir, "bench"); err != nil {
 		return err
