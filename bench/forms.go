@@ -13,7 +13,7 @@ import (
 //go:generate go run github.com/seed-45eadc4a/analytics-go/plan/gen -package main -o events.go plan.yaml
 
 // forms contains the ways to write a call. Each function makes the same Track call with 8
-// properties and builds a new message for it. The exception is "minimal", see minimal.
+// properties and builds a new message for it, except minimal.
 var (
 	formNames = []string{"map", "attributes", "generated", "minimal"}
 	forms     = map[string]func(*analytics.Client, *order) error{
@@ -39,7 +39,7 @@ type order struct {
 	items                                           int
 	first                                           bool
 
-	longEvent string // see minimal
+	longEvent string // as long as the event and the properties together
 }
 
 func orders() (all [variety]*order) {
@@ -84,8 +84,8 @@ func generated(c *analytics.Client, o *order) error {
 	}.By(o.user))
 }
 
-// minimal makes a call with as many bytes as the others, but without properties. No form can cost
-// less.
+// minimal makes a call with as many bytes as the others, but without properties. It shows the
+// minimum cost of any form.
 func minimal(c *analytics.Client, o *order) error {
 	return c.Track(&analytics.Track{UserId: o.user, Event: o.longEvent})
 }

@@ -66,24 +66,26 @@ func TestFormsHaveTheSameSize(t *testing.T) {
 }
 
 // callSize returns the number of bytes in a request with one call.
-func callSize(t *testing.T, form string, o *order) (size int64) {
+func callSize(t *testing.T, form string, o *order) int64 {
 	t.Helper()
-	client, err := analytics.NewWithConfig("key", analytics.Config{HTTPClient: &http.Client{Transport: takeAll{}},
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				size += r.ContentLength
-				return next.RoundTrip(r)
-			})
-		}})
+	var m measuring
+	client, err := analytics.NewWithConfig("key", analytics.Config{HTTPClient: &http.Client{Transport: &m}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(forms[form](client, o), client.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return size
+	return m.size
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+// measuring is like takeAll, and adds up the sizes of the bodies.
+type measuring struct {
+	takeAll
+	size int64
+}
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (m *measuring) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.size += r.ContentLength
+	return m.takeAll.RoundTrip(r)
+}
