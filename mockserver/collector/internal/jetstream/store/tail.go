@@ -45,6 +45,7 @@ type Tail struct {
 	trouble func(err error, since time.Duration)
 
 	misses int    // number of consumers that were created on the wrong server
+	stalls int    // number of consumers in a row that stopped delivering at Next
 	last   uint64 // set by aim: sequence number of the last message of a scan; 0 if unknown
 	marker string // set by aim: subject of the last message, if this message must not be handled
 }
@@ -326,7 +327,7 @@ func (r *reading) take(m jetstream.Msg) error {
 			return handlerError{err}
 		}
 	}
-	r.Next = seq + 1
+	r.Next, r.stalls = seq+1, 0
 	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.store.Shared || r.last != 0 && seq >= r.last) {
 		return ErrEnough
 	}
@@ -351,7 +352,9 @@ func (r *reading) isPaused() bool {
 }
 
 // checkStall determines why a finite reading receives no more messages. It returns ErrEnough at the
-// end of the stream, and an error if the server cannot read the remaining messages.
+// end of the stream, and an error if the server cannot read the remaining messages. The server caches
+// NumPending, and may still count messages that were removed. The messages are therefore corrupt only
+// if a second consumer does not deliver them either.
 func (r *reading) checkStall(ctx context.Context) error {
 	info, err := r.consumer.Info(ctx)
 	switch {
@@ -363,6 +366,9 @@ func (r *reading) checkStall(ctx context.Context) error {
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:
 		return nil // messages are in transit
+	}
+	if r.stalls++; r.stalls == 1 {
+		return fmt.Errorf("reading %s: %d messages from %d on do not arrive", r.Stream, info.NumPending, r.Next)
 	}
 	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Next)}
 }
