@@ -18,7 +18,7 @@ const (
 // Append writes a record. When it returns nil, the record survives if the process is killed. now is
 // the current time. The error is ErrFull, ErrClosed, or the reason for a failed write.
 func (l *Log) Append(r *Record, now time.Time) error {
-	startRecord(r.Buf, kindData)
+	r.sum = checksum(r.Body())
 	// Storing the record in mapped memory is faster than waiting for another goroutine.
 	if l.storing.Load() {
 		l.writeMu.Lock()
@@ -45,7 +45,7 @@ func (l *Log) storeOne(r *Record, now time.Time) bool {
 	stored := !l.stopped.Load() && now.Sub(l.checked) <= checkEvery && l.fitsMapping(r)
 	if stored {
 		g := l.active
-		endRecord(r.Buf, g.generation, g.records)
+		putHead(r.Buf, kindData, g.generation, g.records, r.sum)
 		stored = store(g.file.mapped[g.size:g.size+int64(len(r.Buf))], r.Buf) == nil
 	}
 	if stored {
@@ -196,7 +196,7 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	l.reserve(g, ends+size)
 	l.mu.Unlock()
 	for i, r := range group {
-		endRecord(r.Buf, g.generation, g.records+uint32(i))
+		putHead(r.Buf, kindData, g.generation, g.records+uint32(i), r.sum)
 	}
 	out := l.out
 	if len(group) == 1 && ends == 0 {

@@ -233,6 +233,8 @@ type Record struct {
 	// Position is set before Options.Appended is called.
 	Position Position
 
+	sum uint32 // the checksum of the body
+
 	// The following fields are guarded by writeMu.
 	offset  int64 // the offset in the segment's file
 	written bool  // the record was written, or writing it failed

@@ -148,6 +148,19 @@ func TestRoomAndFull(t *testing.T) {
 	require.NoError(t, l.Append(record, time.Now()))
 }
 
+// If the active segment's file was removed, Append writes the record to a new file, where the next
+// process reads it.
+func TestAppendAfterTheFileWasRemoved(t *testing.T) {
+	l := open(t, t.TempDir(), Options{})
+	require.NoError(t, appendTo(l, "lost"))
+	require.NoError(t, os.Remove(l.path(l.active)))
+	kept := &Record{Buf: append(make([]byte, HeadLen), "kept"...)}
+	require.NoError(t, l.Append(kept, time.Now().Add(2*checkEvery)))
+	kill(l)
+	_, bodies := readAll(t, open(t, l.Dir(), Options{}))
+	require.Equal(t, []string{"kept"}, bodies)
+}
+
 func TestDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, Options{})
