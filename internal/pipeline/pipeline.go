@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
@@ -95,6 +94,12 @@ func (p *Pipeline) unlock() {
 	}
 }
 
+// spoolMutex is the mutex of a pipeline's spool, which is mu.
+type spoolMutex struct{ *Pipeline }
+
+func (m spoolMutex) Lock()   { m.lock() }
+func (m spoolMutex) Unlock() { m.unlock() }
+
 // wakeLoop wakes the loop. It does not block.
 func (p *Pipeline) wakeLoop() {
 	select {
@@ -113,7 +118,6 @@ func (p *Pipeline) setCharge(b *batch, charge int64) {
 func (p *Pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
-		p.spool.noteMemory()
 		p.spool.feed(p.sealedBytes())
 	}
 }
@@ -186,8 +190,6 @@ type spoolWorker struct {
 	refill int64 // calls are read back while sealedBytes is smaller
 	full   error // the error for a call that would exceed SpoolMaxBytes
 
-	memoryLow atomic.Bool // calls may have to wait for memory; written with mu held
-
 	wake chan struct{} // capacity 1; wakes run; never closed
 	stop chan struct{} // closed by the loop when the loop exits
 	done chan struct{} // closed by run when run returns
@@ -218,13 +220,6 @@ const (
 	spilling                   // like inMemory, except that the next call is not added to a batch
 	diskOnly                   // calls are only written to the disk; the worker reads them back later
 )
-
-// noteMemory updates memoryLow. The caller holds mu.
-func (w *spoolWorker) noteMemory() {
-	if memoryLow := w.budget.used > w.budget.enough(); memoryLow != w.memoryLow.Load() {
-		w.memoryLow.Store(memoryLow)
-	}
-}
 
 // feed wakes the worker if it waits for memory and memory is available. The caller holds mu.
 func (w *spoolWorker) feed(held int64) {

@@ -42,7 +42,9 @@ func (w *spoolWorker) sendAll() (calls int) {
 }
 
 func (w *spoolWorker) finish() {
+	w.mu.Lock()
 	w.disk.Stop()
+	w.mu.Unlock()
 	w.disk.Close()
 }
 
