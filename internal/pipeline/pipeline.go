@@ -65,7 +65,7 @@ func newPipeline(config Config) *Pipeline {
 	s := newSettings(config)
 	p := &Pipeline{
 		settings: s,
-		budget:   budget{max: s.MaxBytes},
+		budget:   budget{max: s.MaxBytes, low: s.MaxBytes - s.MaxBytes/8},
 		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
 		wake:     make(chan struct{}, 1),
 		outcomes: make(chan outcome, s.MaxInFlight),
@@ -188,6 +188,7 @@ type spoolWorker struct {
 	*Pipeline
 	disk   *spool.Log
 	refill int64 // calls are read back while sealedBytes is smaller
+	limit  int64 // under Block, calls wait while more memory is in use
 	full   error // the error for a call that would exceed SpoolMaxBytes
 
 	wake chan struct{} // capacity 1; wakes run; never closed

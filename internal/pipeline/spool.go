@@ -35,6 +35,7 @@ func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
 		Pipeline: p,
 		refill:   min(p.MaxBytes/2, maxRefill),
+		limit:    p.MaxBytes - p.MaxBytes/8,
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
@@ -59,6 +60,7 @@ func (p *Pipeline) openSpool() error {
 	w.disk = log
 	w.full = fmt.Errorf("%w: %s has reached Config.SpoolMaxBytes, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
+	p.budget.low = w.limit - p.MaxBytes/16
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
 	w.logFound(found)
@@ -138,16 +140,15 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 // success, no call waits for memory until all calls have been read back. The caller holds mu, which
 // is unlocked during the wait.
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
-	enough := w.budget.enough()
-	for w.phase == running && w.state == inMemory && w.budget.used > enough {
+	for w.phase == running && w.state == inMemory && w.budget.used > w.limit {
 		if w.open.calls > 0 && w.open.hasRoom(n, w.settings) {
 			return
 		}
-		if w.open.calls > 0 && w.sealedBytes() <= enough {
+		if w.open.calls > 0 && w.sealedBytes() <= w.limit {
 			w.seal(now) // the open batch uses memory, so send it
 		}
 		late := time.NewTimer(memoryWait)
-		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
+		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory && w.budget.used > w.limit {
 			w.state = spilling
 		}
 		late.Stop()
