@@ -6,21 +6,19 @@ import "slices"
 // memory. It is guarded by the pipeline's mu.
 type budget struct {
 	max  int64
+	low  int64         // waiting calls are woken when no more bytes are in use
 	used int64         // number of bytes in use
 	room chan struct{} // non-nil if a call is waiting; closed when there may be room
 }
 
-// release subtracts n bytes from the memory in use. It wakes waiting calls only if at least
-// an eighth of the budget is free.
+// release subtracts n bytes from the memory in use. It wakes waiting calls if there is enough room
+// for several batches, so that calls do not wait again for each batch.
 func (b *budget) release(n int64) {
 	b.used -= n
-	if n > 0 && b.used <= b.enough() {
+	if n > 0 && b.used <= b.low {
 		b.wakeWaiting()
 	}
 }
-
-// enough is the memory use below which waiting calls are woken.
-func (b *budget) enough() int64 { return b.max - b.max/8 }
 
 // waitForRoom returns a channel that wakeWaiting closes.
 func (b *budget) waitForRoom() <-chan struct{} {

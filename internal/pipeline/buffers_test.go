@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBudgetWakesWhenAnEighthIsFree(t *testing.T) {
-	b := budget{max: 800, used: 800}
+func TestBudgetWakesAtTheLowLevel(t *testing.T) {
+	b := budget{max: 1600, low: 1300, used: 1600}
 	room := b.waitForRoom()
 	require.Equal(t, room, b.waitForRoom(), "all wait for the same")
 	woken := func() bool {
@@ -18,7 +18,7 @@ func TestBudgetWakesWhenAnEighthIsFree(t *testing.T) {
 			return false
 		}
 	}
-	b.release(99)
+	b.release(299)
 	require.False(t, woken())
 	b.release(-10) // a negative number increases the memory in use
 	b.release(10)

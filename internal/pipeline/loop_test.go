@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,16 +13,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
+// slowDisk is the mutex of a spool. write runs each time the spool unlocks the mutex for I/O.
+type slowDisk struct {
+	spoolMutex
+	write func()
+}
+
+func (d slowDisk) Unlock() {
+	d.spoolMutex.Unlock()
+	d.write()
+}
+
 // After Close, the loop sleeps while a call is still being written to a slow disk.
 func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	p := newTestPipeline(t, Config{})
 	writing, release := make(chan struct{}), make(chan struct{})
 	disk, _, err := spool.Open(t.TempDir(), spool.Options{
-		MaxBytes: 1 << 20, Appended: func([]*spool.Record, time.Time) { close(writing); <-release },
+		MaxBytes: 1 << 20,
+		Mutex:    slowDisk{spoolMutex{p}, sync.OnceFunc(func() { close(writing); <-release })},
 	})
 	require.NoError(t, err)
 	written := make(chan error, 1)
-	go func() { written <- disk.Append(&spool.Record{Buf: make([]byte, spool.HeadLen)}, time.Now()) }()
+	go func() {
+		p.lock()
+		defer p.unlock()
+		written <- disk.Append(&spool.Record{Buf: make([]byte, spool.HeadLen)}, time.Now())
+	}()
 	<-writing
 	p.spool = &spoolWorker{Pipeline: p, disk: disk}
 	p.phase = closing

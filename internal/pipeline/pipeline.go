@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
@@ -66,7 +65,7 @@ func newPipeline(config Config) *Pipeline {
 	s := newSettings(config)
 	p := &Pipeline{
 		settings: s,
-		budget:   budget{max: s.MaxBytes},
+		budget:   budget{max: s.MaxBytes, low: s.MaxBytes - s.MaxBytes/8},
 		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
 		wake:     make(chan struct{}, 1),
 		outcomes: make(chan outcome, s.MaxInFlight),
@@ -95,6 +94,12 @@ func (p *Pipeline) unlock() {
 	}
 }
 
+// spoolMutex is the mutex of a pipeline's spool, which is mu.
+type spoolMutex struct{ *Pipeline }
+
+func (m spoolMutex) Lock()   { m.lock() }
+func (m spoolMutex) Unlock() { m.unlock() }
+
 // wakeLoop wakes the loop. It does not block.
 func (p *Pipeline) wakeLoop() {
 	select {
@@ -113,7 +118,6 @@ func (p *Pipeline) setCharge(b *batch, charge int64) {
 func (p *Pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
-		p.spool.noteMemory()
 		p.spool.feed(p.sealedBytes())
 	}
 }
@@ -184,9 +188,8 @@ type spoolWorker struct {
 	*Pipeline
 	disk   *spool.Log
 	refill int64 // calls are read back while sealedBytes is smaller
+	limit  int64 // under Block, calls wait while more memory is in use
 	full   error // the error for a call that would exceed SpoolMaxBytes
-
-	memoryLow atomic.Bool // calls may have to wait for memory; written with mu held
 
 	wake chan struct{} // capacity 1; wakes run; never closed
 	stop chan struct{} // closed by the loop when the loop exits
@@ -218,13 +221,6 @@ const (
 	spilling                   // like inMemory, except that the next call is not added to a batch
 	diskOnly                   // calls are only written to the disk; the worker reads them back later
 )
-
-// noteMemory updates memoryLow. The caller holds mu.
-func (w *spoolWorker) noteMemory() {
-	if memoryLow := w.budget.used > w.budget.enough(); memoryLow != w.memoryLow.Load() {
-		w.memoryLow.Store(memoryLow)
-	}
-}
 
 // feed wakes the worker if it waits for memory and memory is available. The caller holds mu.
 func (w *spoolWorker) feed(held int64) {

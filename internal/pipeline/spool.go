@@ -35,11 +35,13 @@ func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
 		Pipeline: p,
 		refill:   min(p.MaxBytes/2, maxRefill),
+		limit:    p.MaxBytes - p.MaxBytes/8,
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 	options := spool.Options{
+		Mutex:     spoolMutex{p},
 		MaxBytes:  p.SpoolMaxBytes,
 		Source:    sourceOf(p.WriteKey),
 		Sync:      p.SpoolSync,
@@ -58,6 +60,7 @@ func (p *Pipeline) openSpool() error {
 	w.disk = log
 	w.full = fmt.Errorf("%w: %s has reached Config.SpoolMaxBytes, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
+	p.budget.low = w.limit - p.MaxBytes/16
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
 	w.logFound(found)
@@ -111,6 +114,9 @@ func sourceOf(writeKey string) (id [8]byte) {
 // add writes a call to the spool and accepts it.
 func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 	now := c.clock.now()
+	c.record.Prepare()
+	w.lock()
+	defer w.unlock()
 	if w.WhenFull == Block {
 		w.awaitMemory(ctx, len(c.Encoded()), now)
 	}
@@ -131,33 +137,27 @@ func (w *spoolWorker) add(ctx context.Context, c *Call) error {
 }
 
 // awaitMemory waits up to memoryWait for memory for a call of n bytes. After a wait without
-// success, no call waits for memory until all calls have been read back.
+// success, no call waits for memory until all calls have been read back. The caller holds mu, which
+// is unlocked during the wait.
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
-	if !w.memoryLow.Load() {
-		return
-	}
-	w.mu.Lock()
-	defer w.unlock()
-	enough := w.budget.enough()
-	for w.phase == running && w.state == inMemory && w.budget.used > enough {
+	for w.phase == running && w.state == inMemory && w.budget.used > w.limit {
 		if w.open.calls > 0 && w.open.hasRoom(n, w.settings) {
 			return
 		}
-		if w.open.calls > 0 && w.sealedBytes() <= enough {
+		if w.open.calls > 0 && w.sealedBytes() <= w.limit {
 			w.seal(now) // the open batch uses memory, so send it
 		}
 		late := time.NewTimer(memoryWait)
-		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
+		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory && w.budget.used > w.limit {
 			w.state = spilling
 		}
 		late.Stop()
 	}
 }
 
-// awaitRoom waits for disk space for r, or makes room, depending on Config.WhenFull.
+// awaitRoom waits for disk space for r, or makes room, depending on Config.WhenFull. The caller
+// holds mu, which is unlocked during the wait.
 func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
-	w.mu.Lock()
-	defer w.unlock()
 	for w.phase == running {
 		switch room := w.disk.Room(r); {
 		case room == spool.Enough:
@@ -189,14 +189,12 @@ func (w *spoolWorker) discardOldest() bool {
 	return ok
 }
 
-// appended accepts calls that have been written. The spool calls it before Append returns.
+// appended accepts calls that have been written. The spool calls it before Append returns. The
+// caller holds mu.
 func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
-	w.mu.Lock()
-	defer w.unlock()
 	for _, r := range records {
 		w.count(r, now)
 	}
-	w.noteMemory()
 }
 
 // count counts a written call. It also adds the call to a batch, unless calls are kept only on

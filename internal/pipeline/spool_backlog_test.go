@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,14 +64,18 @@ func TestSpoolBacklog(t *testing.T) {
 
 // backlog fills a spool with the given number of bytes of calls. It returns the number of calls.
 func backlog(t *testing.T, dir string, size int64) (calls int) {
-	disk, _, err := spool.Open(dir, spool.Options{MaxBytes: 1 << 40, Source: sourceOf("key")})
+	var mu sync.Mutex
+	mu.Lock()
+	disk, _, err := spool.Open(dir, spool.Options{Mutex: &mu, MaxBytes: 1 << 40, Source: sourceOf("key")})
 	require.NoError(t, err)
 	body := fmt.Sprintf(`{"text":"%0630d"}`, 0)
 	record := spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}
+	record.Prepare()
 	for ; disk.Usage() < size; calls++ {
 		require.NoError(t, disk.Append(&record, time.Now()))
 	}
 	disk.Stop()
+	mu.Unlock()
 	disk.Close()
 	return calls
 }

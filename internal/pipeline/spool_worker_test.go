@@ -42,7 +42,9 @@ func (w *spoolWorker) sendAll() (calls int) {
 }
 
 func (w *spoolWorker) finish() {
+	w.mu.Lock()
 	w.disk.Stop()
+	w.mu.Unlock()
 	w.disk.Close()
 }
 
@@ -83,6 +85,28 @@ func TestSpoolStates(t *testing.T) {
 	require.Zero(t, w.sendAll())
 	require.True(t, w.readBack())
 	require.Equal(t, 1, w.sendAll())
+}
+
+// A call that has waited for memory is kept in memory if there is memory for it, even if there is not
+// enough to wake waiting calls.
+func TestSpoolStaysInMemoryAfterAWait(t *testing.T) {
+	for _, released := range []int64{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTestWorker(t, t.TempDir(), 128<<10)
+			defer w.finish()
+			w.WhenFull = Block
+			start := time.Now()
+			w.budget.used = w.limit + 1
+			time.AfterFunc(memoryWait/2, func() {
+				w.mu.Lock()
+				defer w.unlock()
+				w.release(released)
+			})
+			w.appendCall(t, "{}")
+			require.Equal(t, memoryWait, time.Since(start))
+			require.Equal(t, released == 0, w.state == diskOnly)
+		})
+	}
 }
 
 // A worker that finds calls in the spool starts to read them back.

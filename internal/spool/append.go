@@ -15,95 +15,77 @@ const (
 	maxOut = 1 << 20
 )
 
-// Append writes a record. When it returns nil, the record survives if the process is killed. now is
-// the current time. The error is ErrFull, ErrClosed, or the reason for a failed write.
+// Prepare prepares a record for Append. It computes the checksum, so that Append holds
+// Options.Mutex for a shorter time.
+func (r *Record) Prepare() { r.sum = checksum(r.Body()) }
+
+// Append writes a prepared record. When it returns nil, the record survives if the process is
+// killed. now is the current time. The error is ErrFull, ErrClosed, or the reason for a failed
+// write. The caller holds mu, which is unlocked during I/O.
 func (l *Log) Append(r *Record, now time.Time) error {
-	startRecord(r.Buf, kindData)
-	// Storing the record in mapped memory is faster than waiting for another goroutine.
-	if l.storing.Load() {
-		l.writeMu.Lock()
-		stored := l.storeOne(r, now)
-		l.writeMu.Unlock()
-		if stored {
-			return nil
-		}
-	}
-	return l.appendQueued(r, now)
-}
-
-// storeOne copies a record to the mapped file of the active segment. It reports false if this
-// is not possible. The caller holds writeMu.
-func (l *Log) storeOne(r *Record, now time.Time) bool {
-	if l.waiting.Add(1) > 1 { // space is reserved for records in the queue
-		l.mu.Lock()
-		if len(l.queue) > 0 {
-			l.writeQueue(now)
-		} else {
-			l.mu.Unlock()
-		}
-	}
-	stored := !l.stopped.Load() && now.Sub(l.checked) <= checkEvery && l.fitsMapping(r)
-	if stored {
-		g := l.active
-		endRecord(r.Buf, g.generation, g.records)
-		stored = store(g.file.mapped[g.size:g.size+int64(len(r.Buf))], r.Buf) == nil
-	}
-	if stored {
-		l.one[0] = r
-		l.mu.Lock()
-		l.publish(l.one[:])
-		l.mu.Unlock()
-		if l.opts.Appended != nil {
-			l.opts.Appended(l.one[:], now)
-		}
-		l.one[0] = nil
-	} else {
-		l.storing.Store(false)
-	}
-	if l.waiting.Add(-1) == 0 && l.stopped.Load() && l.opts.Drained != nil {
-		l.opts.Drained()
-	}
-	return stored
-}
-
-// fitsMapping reports whether the active segment is mapped and has room for r. The caller
-// holds writeMu.
-func (l *Log) fitsMapping(r *Record) bool {
-	return l.writable() && l.active.size+int64(len(r.Buf))+endsLen <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
-}
-
-// appendQueued adds a record to the queue. One write may contain several queued records.
-func (l *Log) appendQueued(r *Record, now time.Time) error {
-	l.mu.Lock()
 	switch {
-	case l.stopped.Load():
-		l.mu.Unlock()
+	case l.stopped:
 		return ErrClosed
+	case l.storeOne(r, now):
+		return nil
 	case !l.fits(int64(len(r.Buf)), 1, 0):
-		l.mu.Unlock()
 		return ErrFull
 	}
 	r.written = false
-	l.waiting.Add(1)
+	l.running++
 	l.queue = append(l.queue, r)
-	if l.writeMu.TryLock() { // if it is locked, unlock mu first, because writeMu must be acquired before mu
-		l.writeQueue(now)
-	} else {
-		l.mu.Unlock()
-		l.writeMu.Lock()
+	for !r.written {
+		if l.writing {
+			l.idle.Wait()
+		} else {
+			l.writeQueue(now)
+		}
 	}
-	for !r.written { // one write may not include the whole queue
-		l.mu.Lock()
-		l.writeQueue(now)
+	l.warn()
+	if l.running--; l.running == 0 && l.stopped && l.opts.Drained != nil {
+		l.opts.Drained()
 	}
-	err := r.err
-	l.storing.Store(l.writable() && l.active.file.mapped != nil)
-	l.writeMu.Unlock()
-	return err
+	return r.err
+}
+
+// storeOne copies a record to the active segment's mapped file. It reports false if this is not
+// possible. The caller holds mu.
+func (l *Log) storeOne(r *Record, now time.Time) bool {
+	if l.writing || !l.writable() || now.Sub(l.checked) > checkEvery {
+		return false
+	}
+	g := l.active
+	end := g.size + int64(len(r.Buf))
+	if end+endsLen > int64(len(g.file.mapped)) || g.records == maxRecords {
+		return false
+	}
+	putHead(r.Buf, kindData, g.generation, g.records, r.sum)
+	if store(g.file.mapped[g.size:end], r.Buf) != nil {
+		return false
+	}
+	l.one[0] = r
+	l.publish(l.one[:], now)
+	l.one[0] = nil
+	return true
+}
+
+// lockFile waits until no other goroutine writes to the active segment. The caller holds mu, which
+// is unlocked during the wait.
+func (l *Log) lockFile() {
+	for l.writing {
+		l.idle.Wait()
+	}
+	l.writing = true
+}
+
+// unlockFile ends the exclusive use that began with lockFile. The caller holds mu.
+func (l *Log) unlockFile() {
+	l.writing = false
+	l.idle.Broadcast()
 }
 
 // takeGroup removes records from the queue. It returns them and their total size in bytes. If
-// the log has no room for all of them, it returns only one. The caller holds writeMu and mu.
+// the log has no room for all of them, it returns only one. The caller holds mu and the file.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {
@@ -119,35 +101,29 @@ func (l *Log) takeGroup() (group []*Record, size int64) {
 	return group, size
 }
 
-// writeQueue writes queued records, oldest first, in one write. It passes them to
-// Options.Appended. The caller holds writeMu and mu. writeQueue unlocks mu.
+// writeQueue writes queued records, oldest first, in one write. The caller holds mu, which is
+// unlocked during I/O.
 func (l *Log) writeQueue(now time.Time) {
+	l.lockFile()
+	defer l.unlockFile()
 	group, size := l.takeGroup()
 	err := ErrFull
 	if l.fits(size, len(group), 0) {
 		err = l.writeGroup(group, size, now)
 	}
 	if err == nil {
-		l.publish(group)
-	}
-	l.unlockAndWarn()
-	if err == nil && l.opts.Appended != nil {
-		l.opts.Appended(group, now)
+		l.publish(group, now)
 	}
 	for _, r := range group {
 		r.written, r.err = true, err
 	}
-	drained := l.waiting.Add(-int64(len(group))) == 0 && l.stopped.Load()
 	clear(group)
 	l.group = group
-	if drained && l.opts.Drained != nil {
-		l.opts.Drained()
-	}
 }
 
-// publish sets the positions of records that have been written to the active segment. The caller
-// holds writeMu and mu.
-func (l *Log) publish(group []*Record) {
+// publish sets the positions of records that have been written to the active segment, and passes
+// them to Options.Appended. The caller holds mu.
+func (l *Log) publish(group []*Record, now time.Time) {
 	g := l.active
 	for _, r := range group {
 		r.offset, r.Position = g.size, g.base+Position(g.records)
@@ -155,10 +131,13 @@ func (l *Log) publish(group []*Record) {
 		g.records++
 		g.size += int64(len(r.Buf))
 	}
+	if l.opts.Appended != nil {
+		l.opts.Appended(group, now)
+	}
 }
 
 // writeGroup writes records of size bytes to the active segment or a new one. The caller
-// holds writeMu and mu. mu is unlocked during I/O.
+// holds mu and the file. mu is unlocked during I/O.
 func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
 	if !l.fitsActive(size, len(group), 0) {
 		if err := l.roll(size, now); err != nil {
@@ -187,7 +166,7 @@ func (l *Log) isFull(size int64, records int) bool {
 }
 
 // appendGroup writes pending acknowledgements and records of size bytes to the active
-// segment. The caller holds writeMu and mu. mu is unlocked during the write.
+// segment. The caller holds mu and the file. mu is unlocked during the write.
 func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	g := l.active
 	acks := l.takeAcks(g, size)
@@ -196,7 +175,7 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 	l.reserve(g, ends+size)
 	l.mu.Unlock()
 	for i, r := range group {
-		endRecord(r.Buf, g.generation, g.records+uint32(i))
+		putHead(r.Buf, kindData, g.generation, g.records+uint32(i), r.sum)
 	}
 	out := l.out
 	if len(group) == 1 && ends == 0 {
@@ -225,7 +204,7 @@ func (l *Log) appendGroup(group []*Record, size int64, now time.Time) error {
 }
 
 // writeActive writes to the active segment. If the write fails, writeActive removes the partial
-// data or closes the file. The caller holds writeMu.
+// data or closes the file. The caller holds the file.
 func (l *Log) writeActive(out []byte, now time.Time) error {
 	g := l.active
 	if now.Sub(l.checked) > checkEvery {

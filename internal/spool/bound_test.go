@@ -94,7 +94,7 @@ func fillWithin(t *testing.T, rnd *rand.Rand, unmapped bool) {
 	}
 	full := 0
 	for range 3 {
-		l, _, err := Open(dir, Options{MaxBytes: maxBytes})
+		l, _, err := openDir(dir, Options{MaxBytes: maxBytes})
 		require.NoError(t, err)
 		l.unmapped.Store(unmapped)
 		within()
@@ -138,7 +138,7 @@ func TestFilesStayWithinMaxBytesInAStorm(t *testing.T) {
 			const maxBytes = 4 << 20
 			dir := t.TempDir()
 			for life := range uint64(3) {
-				l, _, err := Open(dir, Options{MaxBytes: maxBytes})
+				l, _, err := openDir(dir, Options{MaxBytes: maxBytes})
 				require.NoError(t, err)
 				l.unmapped.Store(unmapped)
 				storm(t, l, life, maxBytes)
@@ -150,7 +150,7 @@ func TestFilesStayWithinMaxBytesInAStorm(t *testing.T) {
 	}
 }
 
-func storm(t *testing.T, l *Log, life uint64, maxBytes int64) {
+func storm(t *testing.T, l lockedLog, life uint64, maxBytes int64) {
 	var callers sync.WaitGroup
 	var full, ended atomic.Int64
 	for g := range uint64(8) {

@@ -5,9 +5,9 @@
 //
 // [Log.Append] adds a [Record] to a queue. One of the waiting goroutines writes all queued
 // records to the active segment in one write, and passes them to Options.Appended. Then all
-// waiting calls of Append return. If the segment is mapped into memory, each call stores its
-// own record without the queue. A segment is a file. A full segment is sealed, and a new one
-// is started.
+// waiting calls of Append return. If the segment is mapped into memory, Append stores the
+// record without the queue. A segment is a file. A full segment is sealed, and a new one is
+// started.
 //
 // [Log.Done] acknowledges records. The log writes the acknowledgement to the segment within
 // 100 ms. When all records of a segment are acknowledged, its file is removed or reused.
@@ -38,20 +38,18 @@
 // file. If another program truncates a mapped file, a store causes a memory fault. The log
 // handles the fault as an error and writes the records to another segment.
 //
-// # Goroutines and mutexes
+// # Goroutines and the mutex
 //
-// One goroutine writes acknowledgements and removes files, from Open to Close. It calls
-// Options.Freed, Options.Discarded and Options.Warn without a mutex.
+// One goroutine writes acknowledgements and removes files, from Open to Close.
 //
-//	mutex     guards                       held during I/O
-//	writeMu   writes to the active segment yes
-//	mu        all other state              no
+// A log shares the mutex of its owner, Options.Mutex. So the owner needs only one lock to write a
+// record and to account for it. The log unlocks the mutex during I/O and sets Log.writing. Until
+// writing is false again, other goroutines do not use the file of the active segment. A store in
+// mapped memory is not I/O, but it can wait for the disk if the system is writing the page.
 //
-// writeMu is acquired before mu. Options.Appended runs with writeMu held, and so does
-// Options.Warn in Append. So the owner of a log may acquire its own mutex in any callback. It
-// may hold this mutex while it calls Done, Room, ReadFrom, Discard, Stop, Busy or Usage, which
-// acquire only mu. It must not hold it while it calls Append, Read or Close, which block on
-// the disk.
+//	mutex     methods                                                   callbacks
+//	locked    Append, Done, Room, ReadFrom, Discard, Stop, Busy, Usage  Appended, Drained
+//	unlocked  Read, Close                                               Freed, Discarded, Warn
 //
 // # Important files
 //

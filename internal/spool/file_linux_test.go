@@ -46,7 +46,7 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	const callers = 100
 	l := open(t, t.TempDir(), Options{})
 	require.NoError(t, appendTo(l, strings.Repeat("e", 32_000)))
-	l.writeMu.Lock()
+	release := l.holdFile()
 	var made sync.WaitGroup
 	for range callers {
 		made.Go(func() {
@@ -61,7 +61,7 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 		return len(l.queue)
 	}
 	require.Eventually(t, func() bool { return queued() == callers }, time.Minute, time.Millisecond)
-	l.writeMu.Unlock()
+	release()
 	made.Wait()
 	l.mu.Lock()
 	for _, g := range l.segments {

@@ -21,6 +21,9 @@ var (
 
 // Options configures a log.
 type Options struct {
+	// Mutex guards the log. The owner of the log may use it for its own state too.
+	Mutex sync.Locker
+
 	// MaxBytes limits the total size of all files, except segments of another source. The
 	// minimum is 1 MiB.
 	MaxBytes int64
@@ -32,9 +35,9 @@ type Options struct {
 	// Sync makes Append wait until the records are on the storage device.
 	Sync bool
 
-	// Appended, if set, is called with written records, in order, before Append returns.
-	// Calls do not overlap. The records are valid only during the call. now is the time that
-	// one of the callers passed to Append.
+	// Appended, if set, is called with written records, in order, before Append returns. Mutex
+	// is locked. The records are valid only during the call. now is the time that one of the
+	// callers passed to Append.
 	Appended func(records []*Record, now time.Time)
 
 	// Discarded, if set, is called with the bodies of discarded records that can be read. The
@@ -44,7 +47,7 @@ type Options struct {
 	// Freed, if set, is called when there may be more room.
 	Freed func()
 
-	// Drained, if set, is called after Stop, when no Append is running.
+	// Drained, if set, is called after Stop, when no Append is running. Mutex is locked.
 	Drained func()
 
 	// Warn, if set, is called after a failure that no method returns.
@@ -76,8 +79,8 @@ type Position uint64
 // positionBits is the number of bits in a Position that contain the index within a segment.
 const positionBits = 32
 
-// Log is a log of records in a directory. Its methods are safe for concurrent use, except
-// Read and Close.
+// Log is a log of records in a directory. The caller of a method must hold Options.Mutex, except for
+// Dir, and for Read and Close, which lock it. Calls of Read must not overlap.
 type Log struct {
 	opts Options
 	dir  string
@@ -89,11 +92,12 @@ type Log struct {
 	mapped   atomic.Int32 // number of mapped files
 	unmapped atomic.Bool  // the file system does not support mapping
 
-	mu       sync.Mutex // guards the following fields, except atomic ones, and all segments
+	mu       sync.Locker // Options.Mutex; guards the following fields and all segments
+	idle     sync.Cond   // signaled when writing becomes false
+	writing  bool        // a goroutine holds the file of the active segment
 	queue    []*Record
-	waiting  atomic.Int64   // number of running calls of Append
-	stopped  atomic.Bool    // Append returns ErrClosed; set with mu held
-	storing  atomic.Bool    // the active segment is probably mapped and has room
+	running  int            // number of calls of Append that have added their record to the queue
+	stopped  bool           // Append returns ErrClosed
 	segments []*segment     // segments with unacknowledged records, and active; oldest first
 	active   *segment       // the segment that is being written, which is the last of segments; nil before the first write
 	finished []*segment     // segments that can be removed
@@ -106,7 +110,8 @@ type Log struct {
 	unsaved  bool      // acknowledgements must be written, and maintain has been notified
 	warnings []warning // arguments for Options.Warn, which is called when mu is unlocked
 
-	writeMu sync.Mutex // guards the following fields, and the file of the active segment
+	// The following fields, and the file of the active segment, are used by the goroutine that
+	// has set writing. If writing is false, they are guarded by mu.
 	lock    *os.File
 	out     []byte    // the buffer for a write
 	group   []*Record // reusable memory for a group of records
@@ -133,21 +138,23 @@ type warning struct {
 	err     error
 }
 
-// warnLater stores a warning for unlockAndWarn. The caller holds mu.
+// warnLater stores a warning for warn. The caller holds mu.
 func (l *Log) warnLater(problem Problem, err error) {
 	l.warnings = append(l.warnings, warning{problem, err})
 }
 
-// unlockAndWarn unlocks mu and calls Options.Warn. Methods that a caller may call while it holds
-// its own mutex must not use it.
-func (l *Log) unlockAndWarn() {
+// warn passes stored warnings to Options.Warn. The caller holds mu, which is unlocked during the
+// call.
+func (l *Log) warn() {
 	warnings := l.warnings
 	l.warnings = nil
+	if len(warnings) == 0 || l.opts.Warn == nil {
+		return
+	}
 	l.mu.Unlock()
+	defer l.mu.Lock()
 	for _, w := range warnings {
-		if l.opts.Warn != nil {
-			l.opts.Warn(w.problem, w.err)
-		}
+		l.opts.Warn(w.problem, w.err)
 	}
 }
 
@@ -157,7 +164,7 @@ type segment struct {
 	generation uint32   // the generation of its records
 	base       Position // the position of its first record
 
-	// file is nil if it is closed. While the segment is active, file is guarded by writeMu.
+	// file is nil if it is closed. For the file of the active segment, see Log.
 	// Afterwards only maintain uses it.
 	file *segmentFile
 
@@ -215,13 +222,10 @@ func (l *Log) path(g *segment) string {
 func (l *Log) Dir() string { return l.dir }
 
 // Usage returns the total size of all files except the lock file, including reserved space.
-func (l *Log) Usage() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.room.used
-}
+func (l *Log) Usage() int64 { return l.room.used }
 
-// Record is a record to append. It may be reused after Append has returned.
+// Record is a record to append. It may be reused after Append has returned. Prepare must be called
+// after each change of Buf.
 type Record struct {
 	// Buf contains HeadLen bytes for the head, which Append writes, and then the body. The body
 	// has at most MaxBody bytes. It must not contain the byte 0xff, which never occurs in UTF-8.
@@ -233,7 +237,9 @@ type Record struct {
 	// Position is set before Options.Appended is called.
 	Position Position
 
-	// The following fields are guarded by writeMu.
+	sum uint32 // the checksum of the body
+
+	// The following fields are guarded by Options.Mutex.
 	offset  int64 // the offset in the segment's file
 	written bool  // the record was written, or writing it failed
 	err     error // the reason for a failure
@@ -257,8 +263,6 @@ const (
 
 // Room reports whether the log has room for r.
 func (l *Log) Room(r *Record) Room {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch n := int64(len(r.Buf)); {
 	case l.fits(n, 1, 0):
 		return Enough
@@ -302,8 +306,6 @@ func (l *Log) reserve(g *segment, n int64) {
 
 // Done acknowledges n records of one segment, starting with first.
 func (l *Log) Done(first Position, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	i, ok := slices.BinarySearchFunc(l.segments, first>>positionBits, func(g *segment, ordinal Position) int {
 		return int(int64(g.base>>positionBits) - int64(ordinal))
 	})
@@ -362,8 +364,6 @@ func (l *Log) wakeUp() {
 // returns the position of the segment and the number of records that were not acknowledged
 // before. It reports false if there is no such segment.
 func (l *Log) Discard() (first Position, n int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.cursor.segment == nil {
 		return 0, 0, false
 	}
@@ -380,15 +380,11 @@ func (l *Log) Discard() (first Position, n int, ok bool) {
 }
 
 // Stop makes Append return ErrClosed. Records in the queue are still written.
-func (l *Log) Stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped.Store(true)
-}
+func (l *Log) Stop() { l.stopped = true }
 
 // Busy reports whether a call of Append is running. After Stop, the result does not change from
 // false to true.
-func (l *Log) Busy() bool { return l.waiting.Load() > 0 }
+func (l *Log) Busy() bool { return l.running > 0 }
 
 // cursor is a position in the log from which records are read.
 type cursor struct {
@@ -425,6 +421,5 @@ func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
 // reused while they are in the processor's cache. The caller holds mu.
 func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
-// writable reports whether there is an active segment that accepts records. The caller holds
-// writeMu or mu.
+// writable reports whether there is an active segment that accepts records. The caller holds mu.
 func (l *Log) writable() bool { return l.active != nil && !l.active.sealed }

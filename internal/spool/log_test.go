@@ -15,35 +15,35 @@ import (
 )
 
 // open opens a log and closes it at the end of the test.
-func open(t testing.TB, dir string, opts Options) *Log {
+func open(t testing.TB, dir string, opts Options) lockedLog {
 	t.Helper()
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 1 << 30
 	}
-	l, _, err := Open(dir, opts)
+	l, _, err := openDir(dir, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLog(l) })
 	return l
 }
 
 // closeLog closes a log unless it is already closed.
-func closeLog(l *Log) {
-	if !l.stopped.Load() {
+func closeLog(l lockedLog) {
+	if !l.stopped {
 		l.Stop()
 		l.Close()
 	}
 }
 
-func appendTo(l *Log, body string) error {
+func appendTo(l lockedLog, body string) error {
 	return l.Append(&Record{Buf: append(make([]byte, HeadLen), body...)}, time.Now())
 }
 
 // kill releases the lock and leaves the directory in the state after a kill: the log does not write
 // its acknowledgements.
-func kill(l *Log) {
+func kill(l lockedLog) {
 	close(l.stop)
 	<-l.done
-	l.stopped.Store(true)
+	l.stopped = true
 	for _, g := range l.segments {
 		if g.file != nil {
 			_ = g.closeFile()
@@ -56,7 +56,7 @@ func kill(l *Log) {
 }
 
 // readAll reads all records that are not acknowledged.
-func readAll(t testing.TB, l *Log) (positions []Position, bodies []string) {
+func readAll(t testing.TB, l lockedLog) (positions []Position, bodies []string) {
 	t.Helper()
 	for page := new(Page); ; {
 		require.NoError(t, l.Read(page))
@@ -84,7 +84,7 @@ func TestAppendReadDone(t *testing.T) {
 	closeLog(l)
 	require.ErrorIs(t, appendTo(l, "late"), ErrClosed)
 
-	l, found, err := Open(dir, Options{MaxBytes: 1 << 30})
+	l, found, err := openDir(dir, Options{MaxBytes: 1 << 30})
 	require.NoError(t, err)
 	defer closeLog(l)
 	require.Equal(t, int64(6), found.Records)
@@ -101,12 +101,12 @@ func TestAppendReadDone(t *testing.T) {
 // Read starts at the record that was passed to ReadFrom, and also returns records appended later.
 func TestReadFrom(t *testing.T) {
 	var appended []string
-	var l *Log
+	var l lockedLog
 	l = open(t, t.TempDir(), Options{MaxBytes: 1 << 20, Appended: func(records []*Record, _ time.Time) {
 		for _, r := range records {
 			appended = append(appended, string(r.Body()))
 			if len(appended) == 301 {
-				l.ReadFrom(r)
+				l.Log.ReadFrom(r)
 			}
 		}
 	}})
@@ -148,27 +148,38 @@ func TestRoomAndFull(t *testing.T) {
 	require.NoError(t, l.Append(record, time.Now()))
 }
 
+// If the active segment's file was removed, Append writes the record to a new file, where the next
+// process reads it.
+func TestAppendAfterTheFileWasRemoved(t *testing.T) {
+	l := open(t, t.TempDir(), Options{})
+	require.NoError(t, appendTo(l, "lost"))
+	require.NoError(t, os.Remove(l.path(l.active)))
+	kept := &Record{Buf: append(make([]byte, HeadLen), "kept"...)}
+	require.NoError(t, l.Append(kept, time.Now().Add(2*checkEvery)))
+	kill(l)
+	_, bodies := readAll(t, open(t, l.Dir(), Options{}))
+	require.Equal(t, []string{"kept"}, bodies)
+}
+
 func TestDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, Options{})
-	_, _, err := Open(dir, Options{MaxBytes: 1 << 20})
+	_, _, err := openDir(dir, Options{MaxBytes: 1 << 20})
 	require.ErrorContains(t, err, "in use by")
 }
 
 // After Stop, Drained is called once, when no Append is running.
 func TestStopDrains(t *testing.T) {
-	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	l := open(t, t.TempDir(), Options{
-		Appended: func([]*Record, time.Time) { close(writing); <-release },
-		Drained:  func() { close(drained) },
-	})
+	drained := make(chan struct{})
+	l := open(t, t.TempDir(), Options{Drained: func() { close(drained) }})
+	release := l.holdFile()
 	written := make(chan error, 1)
 	go func() { written <- appendTo(l, "last") }()
-	<-writing
+	require.Eventually(t, l.Busy, time.Minute, time.Millisecond)
 	l.Stop()
-	require.True(t, l.Busy())
 	require.ErrorIs(t, appendTo(l, "late"), ErrClosed)
-	close(release)
+	require.True(t, l.Busy())
+	release()
 	<-drained
 	require.NoError(t, <-written)
 	require.False(t, l.Busy())
@@ -194,7 +205,7 @@ func randomLife(t *testing.T, rnd *rand.Rand) {
 	left := map[string]bool{}  // unacknowledged records
 	maybe := map[string]bool{} // records whose acknowledgement may not be on the disk
 	for life := range 12 {
-		l, found, err := Open(dir, opts)
+		l, found, err := openDir(dir, opts)
 		require.NoError(t, err)
 		l.unmapped.Store(unmapped)
 		require.Empty(t, found.Strange)
@@ -281,7 +292,7 @@ func TestDoneIsSaved(t *testing.T) {
 	require.Eventually(t, func() bool {
 		copied := filepath.Join(t.TempDir(), "copy")
 		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
-		next, found, err := Open(copied, Options{MaxBytes: 1 << 20})
+		next, found, err := openDir(copied, Options{MaxBytes: 1 << 20})
 		require.NoError(t, err)
 		closeLog(next)
 		return found.Records == 1
@@ -294,7 +305,7 @@ func TestSegmentOfAnotherFormat(t *testing.T) {
 	path := filepath.Join(dir, "0000000000000001.calls")
 	data := appendRecord(nil, record{kind: kindHead, generation: 1, body: append([]byte{formatVersion + 1}, make([]byte, sourceLen)...)})
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	l, found, err := Open(dir, Options{MaxBytes: 1 << 20})
+	l, found, err := openDir(dir, Options{MaxBytes: 1 << 20})
 	require.NoError(t, err)
 	defer closeLog(l)
 	require.Zero(t, found.Records)

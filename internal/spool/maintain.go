@@ -69,15 +69,16 @@ func (l *Log) saveAcks() {
 
 // saveActive writes the acknowledgements of the active segment.
 func (l *Log) saveActive() {
-	l.writeMu.Lock()
-	defer l.writeMu.Unlock()
 	l.mu.Lock()
-	defer l.unlockAndWarn()
+	defer l.mu.Unlock()
+	l.lockFile()
 	if g := l.active; l.writable() && len(g.acks) > 0 {
 		if err := l.appendGroup(nil, 0, time.Now()); err != nil {
 			l.warnLater(NotSaved, err)
 		}
 	}
+	l.unlockFile()
+	l.warn()
 }
 
 // saveSealed writes the acknowledgements of a sealed segment.
@@ -103,7 +104,8 @@ func (l *Log) saveSealed(g *segment) {
 	if err != nil {
 		l.mu.Lock()
 		l.warnLater(NotSaved, err)
-		l.unlockAndWarn()
+		l.warn()
+		l.mu.Unlock()
 	}
 }
 
@@ -135,7 +137,8 @@ func (l *Log) removeFinished() bool {
 			g.stuck = true
 			stuck = append(stuck, g)
 		}
-		l.unlockAndWarn()
+		l.warn()
+		l.mu.Unlock()
 		if l.opts.Freed != nil {
 			l.opts.Freed()
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 func segmentNumber(name string) (number uint64, ok bool) {
@@ -38,6 +39,8 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	l := &Log{
 		opts: opts,
 		dir:  dir,
+		mu:   opts.Mutex,
+		idle: sync.Cond{L: opts.Mutex},
 		room: roomOf(opts.MaxBytes),
 		wake: make(chan struct{}, 1),
 		stop: make(chan struct{}),
@@ -72,11 +75,12 @@ func (l *Log) Close() {
 	<-l.done
 	l.removeFinished() // frees space for acknowledgements
 	l.saveAcks()
-	l.writeMu.Lock()
-	defer l.writeMu.Unlock()
 	l.mu.Lock()
+	l.lockFile()
 	l.sealActive()
-	l.unlockAndWarn()
+	l.unlockFile()
+	l.warn()
+	l.mu.Unlock()
 	l.removeFinished()
 	l.mu.Lock()
 	spares := l.spares

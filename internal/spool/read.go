@@ -60,24 +60,18 @@ func (p *Page) reset() {
 // ReadFrom sets the record that Read returns next. r must be valid: it is an argument of
 // Options.Appended that has not returned. If r is nil, Read returns no more records.
 func (l *Log) ReadFrom(r *Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.cursor = cursor{}
 	if r != nil {
 		l.cursor = cursor{l.active, r.offset, uint32(r.Position)}
 	}
 }
 
-// Read reads unacknowledged records into a page. It does not read records before
-// Options.Appended has received them. When there are no more records, the page is empty and its
+// Read reads unacknowledged records into a page. When there are no more records, the page is empty and its
 // Next is the position after the last record. Read returns an error if a segment cannot be read at
 // the moment. After several attempts, it reports the records of that segment as missing.
 func (l *Log) Read(p *Page) error {
 	p.reset()
-	// While Read holds writeMu, Options.Appended has received all written records.
-	l.writeMu.Lock()
 	l.mu.Lock()
-	l.writeMu.Unlock()
 	from, next, ok := l.nextRange()
 	if !ok {
 		p.Next = l.last + 1

@@ -64,24 +64,18 @@ func appendRecord(dst []byte, r record) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, recordHead)...)
 	dst = append(dst, r.body...)
-	startRecord(dst[start:], r.kind)
-	endRecord(dst[start:], r.generation, r.index)
+	putHead(dst[start:], r.kind, r.generation, r.index, checksum(r.body))
 	return dst
 }
 
-// startRecord writes the kind and the length of a record. endRecord writes the rest of the head.
-func startRecord(record []byte, kind byte) {
-	body := record[recordHead:]
-	record[0], record[1] = recordMark, kind
-	binary.LittleEndian.PutUint16(record[2:], uint16(len(body)))
-	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(body, castagnoli))
-}
+func checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
 
-// endRecord writes the rest of the head, including the checksum.
-func endRecord(record []byte, generation, index uint32) {
+// putHead writes the head of a record. sum is the checksum of the body.
+func putHead(record []byte, kind byte, generation, index, sum uint32) {
+	record[0], record[1] = recordMark, kind
+	binary.LittleEndian.PutUint16(record[2:], uint16(len(record)-recordHead))
 	binary.LittleEndian.PutUint32(record[4:], generation)
 	binary.LittleEndian.PutUint32(record[8:], index)
-	sum := binary.LittleEndian.Uint32(record[12:])
 	binary.LittleEndian.PutUint32(record[12:], crc32.Update(sum, castagnoli, record[1:12]))
 }
 
@@ -99,7 +93,7 @@ func readRecord(data []byte) (r record, size int) {
 		return record{}, 0
 	}
 	r.body = data[recordHead:size]
-	if crc32.Update(crc32.Checksum(r.body, castagnoli), castagnoli, data[1:12]) != binary.LittleEndian.Uint32(data[12:]) {
+	if crc32.Update(checksum(r.body), castagnoli, data[1:12]) != binary.LittleEndian.Uint32(data[12:]) {
 		return record{}, 0
 	}
 	return r, size

@@ -22,8 +22,8 @@ const (
 	maxWaste = 64
 )
 
-// roll starts a new active segment that has room for n bytes of records. The caller holds writeMu
-// and mu. mu is unlocked during I/O.
+// roll starts a new active segment that has room for n bytes of records. The caller holds mu and the
+// file. mu is unlocked during I/O.
 func (l *Log) roll(n int64, now time.Time) error {
 	busy := now.Sub(l.rolled) < busyTime
 	l.rolled = now
@@ -104,7 +104,7 @@ func (l *Log) canStayOpen() bool {
 }
 
 // sealActive seals the active segment, if there is one. It appends a record with the totals, so
-// that the next process does not need to read the segment. The caller holds writeMu and mu. mu is
+// that the next process does not need to read the segment. The caller holds mu and the file. mu is
 // unlocked during I/O.
 func (l *Log) sealActive() {
 	g := l.active
