@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
@@ -474,7 +475,9 @@ func (b *bench) verify() error {
 }
 
 // restart fills a data directory and restarts the collector in each round. It measures the start.
-// If verify is set, it measures the verification of the ledger instead.
+// If verify is set, it measures the verification of the ledger instead. If there is a directory for
+// profiles, restart writes the allocations of the last start: the collector serves profiles only when it
+// is ready, so there is no CPU profile.
 func (b *bench) restart(st state, rounds int, verify bool) (all runs, err error) {
 	all.name = st.String()
 	r, err := newReceiver()
@@ -511,6 +514,9 @@ func (b *bench) restart(st state, rounds int, verify bool) (all runs, err error)
 		}
 		c = next
 		s, err := b.rest(c)
+		if err == nil && b.profile != "" {
+			err = download(c.URL+"/debug/pprof/allocs", filepath.Join(b.profile, strings.ReplaceAll(st.String(), " ", "-")+".allocs"))
+		}
 		if err == nil && verify {
 			err = b.prove(c, st, &s)
 		}

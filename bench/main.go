@@ -75,7 +75,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 0, "runs of each program (default: 5 for clients, 3 for collectors)")
 	flag.DurationVar(&b.duration, "time", 0, "duration of one run (default: depends on the measurement)")
 	flag.Func("rate", "calls per second for latency, dead, quiet, churn and cluster, separated by commas", b.parseRate)
-	flag.StringVar(&b.profile, "profile", "", "directory for profiles of the measured programs; created if it does not exist")
+	flag.StringVar(&b.profile, "profile", "", "directory for profiles of the measured programs, created if it does not exist (start, verify: allocations; drain, churn, cluster: none)")
 	names := flag.String("clients", strings.Join(clientNames, ","), "clients to measure, separated by commas; the others are compared with the first")
 	flag.StringVar(&b.workload, "workload", "", "measure only workloads whose names contain this string")
 	flag.StringVar(&b.dir, "dir", "", "parent directory for collector data (default: the temporary directory)")

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -66,19 +67,66 @@ func acknowledged(found []Damage) []Damage {
 	return slices.DeleteFunc(slices.Clone(found), func(d Damage) bool { return d.torn })
 }
 
+// newBlockReader returns a reader for checkFile. Its buffer has room for most records, and fits into
+// the cache of the processor.
+func newBlockReader() *bufio.Reader { return bufio.NewReaderSize(nil, 256<<10) }
+
 // checkFile checks a block, and returns its damage, size and highest sequence number. It reads the
-// block into buffer, and grows the buffer if necessary.
-func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []Damage, size int, last uint64, err error) {
-	file := blockFile(dir, block)
-	if *buffer, err = readInto(*buffer, file); err != nil {
+// block through r.
+func checkFile(dir string, block int, mayEndTorn bool, r *bufio.Reader) (found []Damage, size int, last uint64, err error) {
+	f, err := os.Open(blockFile(dir, block))
+	if err != nil {
 		return nil, 0, 0, err
 	}
-	data := *buffer
-	found, last = findDamage(data, newBlockHash(filepath.Base(dir), block), mayEndTorn)
+	defer f.Close()
+	return checkOpen(f, dir, block, mayEndTorn, r)
+}
+
+// checkOpen is like checkFile, but the file of the block is open. It reads the whole block into memory
+// only if the block is damaged.
+func checkOpen(f *os.File, dir string, block int, mayEndTorn bool, r *bufio.Reader) (found []Damage, size int, last uint64, err error) {
+	h := newBlockHash(filepath.Base(dir), block)
+	r.Reset(f)
+	if size, last, whole := readRecords(r, h); whole {
+		return nil, size, last, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, 0, err
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	found, last = findDamage(data, h, mayEndTorn)
 	for i := range found {
-		found[i].Stream, found[i].file = filepath.Base(dir), file
+		found[i].Stream, found[i].file = filepath.Base(dir), f.Name()
 	}
 	return found, len(data), last, nil
+}
+
+// readRecords reads a block, and returns its size and highest sequence number. If the block cannot be
+// read, or contains bytes that do not belong to valid records, whole is false.
+func readRecords(r *bufio.Reader, h hash.Hash64) (size int, highest uint64, whole bool) {
+	for {
+		head, err := r.Peek(recordHead)
+		if len(head) < recordHead {
+			return size, highest, err == io.EOF && len(head) == 0
+		}
+		n := int(binary.LittleEndian.Uint32(head) &^ recordHeaders)
+		if n > maxRecord {
+			return size, highest, false
+		}
+		if n > r.Size() {
+			r = bufio.NewReaderSize(r, max(n, 2*r.Size()))
+		}
+		data, _ := r.Peek(n) // recordAt fails if data is incomplete
+		if recordAt(data, h) == 0 {
+			return size, highest, false
+		}
+		highest = max(highest, binary.LittleEndian.Uint64(data[4:])&^recordDeleted)
+		_, _ = r.Discard(n)
+		size += n
+	}
 }
 
 // findDamage returns the damage of a block and its highest sequence number. If mayEndTorn is true, the
@@ -91,22 +139,6 @@ func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, hi
 		last.torn = isTorn(data, last.from, last.to, h)
 	}
 	return found, highest
-}
-
-// readInto reads a file into a buffer. It grows the buffer if necessary.
-func readInto(buffer []byte, file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return buffer, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return buffer, err
-	}
-	buffer = slices.Grow(buffer[:0], int(info.Size()))[:info.Size()]
-	_, err = io.ReadFull(f, buffer)
-	return buffer, err
 }
 
 func blockFile(dir string, block int) string {

@@ -212,13 +212,13 @@ func checkStream(dir string, clean bool) ([]Damage, error) {
 		return nil, err
 	}
 	var found []Damage
-	var buffer []byte // reused, because a thousand blocks may be read before the next garbage collection
+	r := newBlockReader()
 	checked := 0
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if clean && checked > maxCleanCheck {
 			break
 		}
-		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean, &buffer)
+		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean, r)
 		if err != nil {
 			return nil, err
 		}

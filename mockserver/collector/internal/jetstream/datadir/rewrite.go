@@ -64,9 +64,9 @@ func (f *Files) rewriteStream(stream string) error {
 		return err
 	}
 	var found []Damage
-	var buffer []byte
+	r := newBlockReader()
 	for i, block := range blocks {
-		more, _, _, err := checkFile(stream, block, i == len(blocks)-1, &buffer)
+		more, _, _, err := checkFile(stream, block, i == len(blocks)-1, r)
 		if err != nil {
 			return err
 		}
