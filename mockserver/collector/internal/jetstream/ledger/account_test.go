@@ -61,11 +61,17 @@ func TestEncodeAndDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeFailsWithoutScopes(t *testing.T) {
-	a := New()
-	a.Accounts["crm"] = newAccount("crm")
-	if _, err := Decode(a.Encode()); err == nil {
-		t.Fatal("an account without scopes was decoded")
+func TestDecodeReportsCorruption(t *testing.T) {
+	withoutScopes := New()
+	withoutScopes.Accounts["crm"] = newAccount("crm")
+	data := testLedger().Encode()
+	for name, data := range map[string][]byte{
+		"no data": nil, "another format": append([]byte{checkpointFormat + 1}, data[1:]...),
+		"too long": append(data, 0), "too short": data[:len(data)-1], "an account without scopes": withoutScopes.Encode(),
+	} {
+		if _, err := Decode(data); err == nil {
+			t.Errorf("%s: Decode returned no error", name)
+		}
 	}
 }
 
@@ -199,7 +205,7 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 			synctest.Wait()
 		}
 		outcome := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}
-		wait("both", func() error { return a.ReachedBoth(t.Context(), 3, 1) })
+		wait("both", func() error { return a.ReachedBoth(t.Context(), 1, 1) })
 		wait("calls", func() error { return a.Reached(t.Context(), 3) })
 		wait("beyond", func() error {
 			beyond, err := a.ReadUpTo(t.Context(), 1, 1)
