@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -61,6 +63,17 @@ func TestEncodeAndDecode(t *testing.T) {
 	}
 }
 
+func TestDecompress(t *testing.T) {
+	a := testLedger()
+	b, err := Decompress(s2.Encode(nil, a.Encode()))
+	if err != nil || !reflect.DeepEqual(a.Accounts, b.Accounts) {
+		t.Errorf("got %+v and %v, want %+v", b, err, a)
+	}
+	if _, err := Decompress([]byte("no data")); err == nil {
+		t.Error("Decompress returned no error")
+	}
+}
+
 func TestDecodeReportsCorruption(t *testing.T) {
 	withoutScopes := New()
 	withoutScopes.Accounts["crm"] = newAccount("crm")
@@ -104,6 +117,10 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	failed := []record.Failure{{Place: 0}, {Place: 1}}
 	_ = a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
+	for seq := range uint64(2) { // another process repeats the outcome of the replay
+		_ = a.ReadOutcomes(t.Context(), 2+seq, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}})
+		check(tracking.Ledger{Accepted: 3, Delivered: 3})
+	}
 }
 
 // TestAccountTakesEachOutcomeOnce applies outcomes in all possible orders, and repeats them.

@@ -100,6 +100,9 @@ func TestRecountFindsDifferences(t *testing.T) {
 		if got := problems[c.destination]; len(got) == 0 || got[0] != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+		if delete(problems, c.destination); len(problems["crm"])+len(problems["mail"]) > 0 {
+			t.Errorf("%s: got %q", c.name, problems)
+		}
 	}
 }
 
