@@ -71,7 +71,11 @@ func TestRecountFindsDifferences(t *testing.T) {
 		{Destination: "old", Attached: 3, Ref: record.Ref{Seq: 4}, Attempt: 1, Delivered: 3},
 	}
 	same := func(*Recount) {}
-	problems, all := recount(t, outcomes, same)
+	problems, all := recount(t, outcomes, func(r *Recount) {
+		if len(r.Accounts["crm"].Waiting) != 1 || len(r.Accounts["mail"].Waiting) != 0 {
+			t.Error("one part waits for a retry")
+		}
+	})
 	if len(problems) != 2 || len(problems["crm"])+len(problems["mail"]) > 0 {
 		t.Errorf("%v", problems)
 	}
