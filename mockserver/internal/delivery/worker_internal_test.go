@@ -207,3 +207,46 @@ func TestRetryAfterBeginsAtTheResponse(t *testing.T) {
 		require.LessOrEqual(t, <-limited, 65*time.Second)
 	})
 }
+
+// TestCallsFailWithoutAttemptOnlyAfterTheWindow checks that calls that wait for the end of a hold fail
+// when their window has passed, and stay pending if the worker is paused or drained.
+func TestCallsFailWithoutAttemptOnlyAfterTheWindow(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(w *Worker)
+		failed bool
+	}{
+		"pause":  {pauseForMinute, false},
+		"drain":  {func(w *Worker) { w.Drain() }, false},
+		"window": {func(*Worker) { time.Sleep(webhook.Window + 2*lastAttemptGrace) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+					t.Error("a call is attempted during a hold")
+					return webhook.Attempt{Verdict: webhook.Success}
+				})
+				until := time.Now().Add(24 * time.Hour)
+				w.Hold(until)
+				assert.Equal(t, until, w.Status().HeldUntil)
+				w.Start()
+				appendCalls(t, memory, "m", "n")
+				synctest.Wait()
+				test.change(w)
+				synctest.Wait()
+				w.Stop()
+				ledgers, err := memory.Ledger(t.Context())
+				require.NoError(t, err)
+				if !test.failed {
+					assert.EqualValues(t, 2, ledgers[0].Pending)
+					assert.Empty(t, events.events)
+					return
+				}
+				assert.EqualValues(t, 2, ledgers[0].Failed)
+				require.Len(t, events.events, 2)
+				ended := events.events[1].(tracking.Ended)
+				assert.Equal(t, tracking.StateFailed, ended.State)
+				assert.Equal(t, sender.WindowPassed+"it could not be attempted in that time", ended.Reason)
+			})
+		})
+	}
+}
