@@ -74,8 +74,12 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	if ledgers[0] != want || !want.Holds() || ledgers[1] != (tracking.Ledger{Destination: "mail"}) {
 		t.Errorf("got %+v", ledgers)
 	}
-	if losses := a.Accounts["crm"].losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
+	recount := NewRecount(a, a.Claim(nil))
+	if losses := recount.Accounts["crm"].Losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
 		t.Errorf("losses: %+v", losses)
+	}
+	if known := recount.Now.Losses; !known.IsKnownLoss(record.Span{First: 6, Last: 8}) || !known.IsGone(record.Span{First: 1, Last: 1}) {
+		t.Errorf("the recount does not know the losses: %+v", known)
 	}
 	if r := a.Accounts["crm"].Retries; len(r) != 1 || r[record.Ref{Seq: 3}].calls != 1 || r[record.Ref{Seq: 3}].Outcome != 0 {
 		t.Errorf("the retry of message 3 must not refer to the lost outcome: %+v", r)
