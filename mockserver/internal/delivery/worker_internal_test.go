@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,4 +250,51 @@ func TestCallsFailWithoutAttemptOnlyAfterTheWindow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHangingDestinationLeasesFewEntries checks that most entries stay in the journal while the calls of
+// their source hang, and that the journal receives them back after a stop.
+func TestHangingDestinationLeasesFewEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(ctx context.Context, _ sender.Request) webhook.Attempt {
+			<-ctx.Done()
+			return webhook.Attempt{Verdict: webhook.Temporary, Error: ctx.Err().Error()}
+		})
+		reader := &countingReader{Reader: w.reader}
+		w.Update(oneWebhook("d"), reader)
+		w.Start()
+		for range 10 {
+			appendCalls(t, memory, "m")
+		}
+		synctest.Wait()
+		assert.EqualValues(t, minEntries, reader.leases.Load())
+		w.Stop()
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 10, ledgers[0].Pending)
+	})
+}
+
+func TestStatusOfUnreachableDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			if up.Load() {
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			}
+			return webhook.Attempt{NotConnected: true, Verdict: webhook.Temporary, Error: "connection refused"}
+		})
+		w.Start()
+		defer w.Stop()
+		assert.Equal(t, Status{}, w.Status())
+		appendCalls(t, memory, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
+		time.Sleep(time.Minute)
+		s := w.Status()
+		assert.True(t, s.Down)
+		assert.GreaterOrEqual(t, s.Failures, downAfter)
+		assert.NotZero(t, s.ProbeAt)
+		up.Store(true)
+		time.Sleep(time.Hour)
+		assert.Equal(t, Status{}, w.Status())
+	})
 }
