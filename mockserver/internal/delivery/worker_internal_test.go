@@ -275,7 +275,9 @@ func TestHangingDestinationLeasesFewEntries(t *testing.T) {
 	})
 }
 
-func TestStatusOfUnreachableDestination(t *testing.T) {
+// TestUnreachableDestination checks the status of a destination that accepts no connections, and that
+// calls are leased only for probes.
+func TestUnreachableDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -284,15 +286,20 @@ func TestStatusOfUnreachableDestination(t *testing.T) {
 			}
 			return webhook.Attempt{NotConnected: true, Verdict: webhook.Temporary, Error: "connection refused"}
 		})
+		reader := &countingReader{Reader: w.reader}
+		w.Update(oneWebhook("d"), reader)
 		w.Start()
 		defer w.Stop()
 		assert.Equal(t, Status{}, w.Status())
-		appendCalls(t, memory, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
+		for range 100 {
+			appendCalls(t, memory, "m")
+		}
 		time.Sleep(time.Minute)
 		s := w.Status()
 		assert.True(t, s.Down)
 		assert.GreaterOrEqual(t, s.Failures, downAfter)
 		assert.NotZero(t, s.ProbeAt)
+		assert.LessOrEqual(t, reader.leases.Load(), int64(100), "one entry per second, and those at the beginning")
 		up.Store(true)
 		time.Sleep(time.Hour)
 		assert.Equal(t, Status{}, w.Status())
