@@ -305,3 +305,82 @@ func TestUnreachableDestination(t *testing.T) {
 		assert.Equal(t, Status{}, w.Status())
 	})
 }
+
+// A failingReader returns errors: first from Hold, then from Next.
+type failingReader struct {
+	journal.Reader
+	holds, leases int // number of remaining errors
+}
+
+func (r *failingReader) Hold(ctx context.Context) (context.Context, func(), error) {
+	if r.holds--; r.holds >= 0 {
+		return nil, nil, errors.New("no hold")
+	}
+	return r.Reader.Hold(ctx)
+}
+
+func (r *failingReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	if r.leases--; r.leases >= 0 {
+		return nil, errors.New("no lease")
+	}
+	return r.Reader.Next(ctx, want)
+}
+
+// TestWorkerRetriesAfterJournalErrors checks that no call is sent before the journal has granted the hold
+// of an ordered destination, and that errors are retried once per journalRetry.
+func TestWorkerRetriesAfterJournalErrors(t *testing.T) {
+	for _, holds := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			began, sent := time.Now(), make(chan time.Duration, 1)
+			w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+				sent <- time.Since(began)
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			})
+			d := oneWebhook("d")
+			if holds > 0 {
+				d.Order = tracking.OrderUser
+			}
+			w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+			w.Update(d, &failingReader{Reader: w.reader, holds: holds, leases: 3})
+			appendCalls(t, memory, "m")
+			w.Start()
+			defer w.Stop()
+			assert.Equal(t, time.Duration(holds+3)*journalRetry, <-sent)
+		})
+	}
+}
+
+// TestEachWebhookReceivesCalls checks that a call is sent to all webhooks, and is retried only at
+// webhooks that have not refused it.
+func TestEachWebhookReceivesCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		sent := map[string]int{}
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[r.Endpoint.URL]++
+			switch r.Endpoint.URL {
+			case "http://h/1":
+				return webhook.Attempt{Status: http.StatusBadRequest, Verdict: webhook.Permanent}
+			case "http://h/2":
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary}
+			}
+			if sent[r.Endpoint.URL] == 1 {
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary}
+			}
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		d := oneWebhook("d")
+		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: "http://h/2"}, webhook.Endpoint{URL: "http://h/3"})
+		w.Update(d, nil)
+		w.Start()
+		appendCalls(t, memory, "m")
+		time.Sleep(time.Hour)
+		w.Stop()
+		assert.Equal(t, map[string]int{"http://h/1": 1, "http://h/2": 2, "http://h/3": 2}, sent)
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, ledgers[0].Delivered)
+	})
+}
