@@ -210,6 +210,44 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooDeep)
 }
 
+// TestDepthLimitOfTypedValues checks that each typed map and slice counts as one level.
+func TestDepthLimitOfTypedValues(t *testing.T) {
+	for _, test := range []struct {
+		levels int
+		value  interface{}
+	}{
+		{1, []string{"s"}}, {1, []int{1}}, {1, []int64{1}}, {1, []float64{1}}, {1, []bool{true}}, {1, []interface{}{1}},
+		{1, map[string]string{"k": "v"}}, {1, map[string]int{"k": 1}}, {1, map[string]int64{"k": 1}}, {1, map[string]float64{"k": 1}}, {1, map[string]bool{"k": true}},
+		{2, []map[string]interface{}{{"k": 1}}},
+	} {
+		m := map[string]interface{}{"m": test.value}
+		for range MaxDepth - test.levels - 1 {
+			m = map[string]interface{}{"m": m}
+		}
+		_, err := AppendMap(nil, m, "context")
+		require.NoError(t, err, "%T", test.value)
+		_, err = AppendMap(nil, map[string]interface{}{"m": m}, "context")
+		require.ErrorIs(t, err, ErrTooDeep, "%T", test.value)
+	}
+}
+
+// TestStringsWithOneCharacterToEscape covers each length and position of the word-wise check.
+func TestStringsWithOneCharacterToEscape(t *testing.T) {
+	for n := 1; n <= 17; n++ {
+		for i := range n {
+			for c := range byte(utf8.RuneSelf) {
+				s := strings.Repeat("x", i) + string(rune(c)) + strings.Repeat("x", n-i-1)
+				text := AppendString(nil, s)
+				var got string
+				require.NoError(t, json.Unmarshal(text, &got), "%q", s)
+				if got != s {
+					t.Fatalf("%q was encoded as %s", s, text)
+				}
+			}
+		}
+	}
+}
+
 // The cache distinguishes maps that have the same position and number of keys but different keys.
 func TestKeySetsAreVerified(t *testing.T) {
 	for round := range 20 {

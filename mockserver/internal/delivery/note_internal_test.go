@@ -59,3 +59,52 @@ func TestWebhookIDIsStable(t *testing.T) {
 	d.Concurrency, d.Batch.Wait = 5, webhook.Duration(time.Second)
 	assert.Equal(t, id, webhookID(&d, d.Webhooks[0]))
 }
+
+func TestNoteFormat(t *testing.T) {
+	first, due := time.Unix(36, 0), time.UnixMilli(37)
+	for text, n := range map[string]note{
+		"":                      {},
+		"ab.cd":                 {refused: "ab.cd"},
+		"1:":                    {skipped: 1},
+		"0@10:":                 {failing: first},
+		"0~11+z:ab":             {due: due, wait: 35 * time.Millisecond, refused: "ab"},
+		"2@10~11+0:f0fce635.cd": {skipped: 2, failing: first, due: due, refused: "f0fce635.cd"},
+	} {
+		assert.Equal(t, text, n.String())
+		assert.Equal(t, n, parseNote(text), text)
+	}
+}
+
+func TestNoteDelayAfterClockChange(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, test := range []struct{ due, wait, want time.Duration }{
+		{5 * time.Second, 5 * time.Second, 5 * time.Second},
+		{5 * time.Second, 30 * time.Second, 5 * time.Second},
+		{-time.Second, 5 * time.Second, 0},
+		{15 * time.Second, 5 * time.Second, 15 * time.Second}, // within clockStep
+		{15*time.Second + 1, 5 * time.Second, 0},
+	} {
+		n := note{due: now.Add(test.due), wait: test.wait}
+		assert.Equal(t, test.want, n.left(now), "%+v", test)
+	}
+	assert.Zero(t, note{wait: time.Hour}.left(time.Time{}.Add(-time.Minute)))
+}
+
+// TestRefusalsFollowTheWebhooks checks which webhooks receive a call again after one has refused it.
+func TestRefusalsFollowTheWebhooks(t *testing.T) {
+	of := func(urls ...string) *target {
+		var to target
+		to.Destination = &tracking.Destination{}
+		for _, url := range urls {
+			to.endpoints = append(to.endpoints, webhook.Endpoint{URL: url})
+		}
+		return &to
+	}
+	both := of("http://h/1", "http://h/2")
+	r := refusals("").with(both, both.endpoints[:1])
+	assert.Equal(t, both.endpoints, refusals("").others(both))
+	assert.Equal(t, both.endpoints[1:], r.others(both))
+	assert.Equal(t, r, r.with(both, nil))
+	assert.Empty(t, r.with(both, both.endpoints[1:]).others(both))
+	assert.Empty(t, r.with(of("http://h/2", "http://h/3"), nil), "the webhook no longer exists")
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,5 +206,181 @@ func TestRetryAfterBeginsAtTheResponse(t *testing.T) {
 		appendCalls(t, memory, "a", "b", "c", "d", "e", "f", "g", "h")
 		<-limited
 		require.LessOrEqual(t, <-limited, 65*time.Second)
+	})
+}
+
+// TestCallsFailWithoutAttemptOnlyAfterTheWindow checks that calls that wait for the end of a hold fail
+// when their window has passed, and stay pending if the worker is paused or drained.
+func TestCallsFailWithoutAttemptOnlyAfterTheWindow(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(w *Worker)
+		failed bool
+	}{
+		"pause":  {pauseForMinute, false},
+		"drain":  {func(w *Worker) { w.Drain() }, false},
+		"window": {func(*Worker) { time.Sleep(webhook.Window + 2*lastAttemptGrace) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+					t.Error("a call is attempted during a hold")
+					return webhook.Attempt{Verdict: webhook.Success}
+				})
+				until := time.Now().Add(24 * time.Hour)
+				w.Hold(until)
+				assert.Equal(t, until, w.Status().HeldUntil)
+				w.Start()
+				appendCalls(t, memory, "m", "n")
+				synctest.Wait()
+				test.change(w)
+				synctest.Wait()
+				w.Stop()
+				ledgers, err := memory.Ledger(t.Context())
+				require.NoError(t, err)
+				if !test.failed {
+					assert.EqualValues(t, 2, ledgers[0].Pending)
+					assert.Empty(t, events.events)
+					return
+				}
+				assert.EqualValues(t, 2, ledgers[0].Failed)
+				require.Len(t, events.events, 2)
+				ended := events.events[1].(tracking.Ended)
+				assert.Equal(t, tracking.StateFailed, ended.State)
+				assert.Equal(t, sender.WindowPassed+"it could not be attempted in that time", ended.Reason)
+			})
+		})
+	}
+}
+
+// TestHangingDestinationLeasesFewEntries checks that most entries stay in the journal while the calls of
+// their source hang, and that the journal receives them back after a stop.
+func TestHangingDestinationLeasesFewEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, memory, _ := newTestWorker(t, func(ctx context.Context, _ sender.Request) webhook.Attempt {
+			<-ctx.Done()
+			return webhook.Attempt{Verdict: webhook.Temporary, Error: ctx.Err().Error()}
+		})
+		reader := &countingReader{Reader: w.reader}
+		w.Update(oneWebhook("d"), reader)
+		w.Start()
+		for range 10 {
+			appendCalls(t, memory, "m")
+		}
+		synctest.Wait()
+		assert.EqualValues(t, minEntries, reader.leases.Load())
+		w.Stop()
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 10, ledgers[0].Pending)
+	})
+}
+
+// TestUnreachableDestination checks the status of a destination that accepts no connections, and that
+// calls are leased only for probes.
+func TestUnreachableDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+			if up.Load() {
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			}
+			return webhook.Attempt{NotConnected: true, Verdict: webhook.Temporary, Error: "connection refused"}
+		})
+		reader := &countingReader{Reader: w.reader}
+		w.Update(oneWebhook("d"), reader)
+		w.Start()
+		defer w.Stop()
+		assert.Equal(t, Status{}, w.Status())
+		for range 100 {
+			appendCalls(t, memory, "m")
+		}
+		time.Sleep(time.Minute)
+		s := w.Status()
+		assert.True(t, s.Down)
+		assert.GreaterOrEqual(t, s.Failures, downAfter)
+		assert.NotZero(t, s.ProbeAt)
+		assert.LessOrEqual(t, reader.leases.Load(), int64(100), "one entry per second, and those at the beginning")
+		up.Store(true)
+		time.Sleep(time.Hour)
+		assert.Equal(t, Status{}, w.Status())
+	})
+}
+
+// A failingReader returns errors: first from Hold, then from Next.
+type failingReader struct {
+	journal.Reader
+	holds, leases int // number of remaining errors
+}
+
+func (r *failingReader) Hold(ctx context.Context) (context.Context, func(), error) {
+	if r.holds--; r.holds >= 0 {
+		return nil, nil, errors.New("no hold")
+	}
+	return r.Reader.Hold(ctx)
+}
+
+func (r *failingReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	if r.leases--; r.leases >= 0 {
+		return nil, errors.New("no lease")
+	}
+	return r.Reader.Next(ctx, want)
+}
+
+// TestWorkerRetriesAfterJournalErrors checks that no call is sent before the journal has granted the hold
+// of an ordered destination, and that errors are retried once per journalRetry.
+func TestWorkerRetriesAfterJournalErrors(t *testing.T) {
+	for _, holds := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			began, sent := time.Now(), make(chan time.Duration, 1)
+			w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
+				sent <- time.Since(began)
+				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+			})
+			d := oneWebhook("d")
+			if holds > 0 {
+				d.Order = tracking.OrderUser
+			}
+			w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+			w.Update(d, &failingReader{Reader: w.reader, holds: holds, leases: 3})
+			appendCalls(t, memory, "m")
+			w.Start()
+			defer w.Stop()
+			assert.Equal(t, time.Duration(holds+3)*journalRetry, <-sent)
+		})
+	}
+}
+
+// TestEachWebhookReceivesCalls checks that a call is sent to all webhooks, and is retried only at
+// webhooks that have not refused it.
+func TestEachWebhookReceivesCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		sent := map[string]int{}
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[r.Endpoint.URL]++
+			switch r.Endpoint.URL {
+			case "http://h/1":
+				return webhook.Attempt{Status: http.StatusBadRequest, Verdict: webhook.Permanent}
+			case "http://h/2":
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary}
+			}
+			if sent[r.Endpoint.URL] == 1 {
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary}
+			}
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		d := oneWebhook("d")
+		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: "http://h/2"}, webhook.Endpoint{URL: "http://h/3"})
+		w.Update(d, nil)
+		w.Start()
+		appendCalls(t, memory, "m")
+		time.Sleep(time.Hour)
+		w.Stop()
+		assert.Equal(t, map[string]int{"http://h/1": 1, "http://h/2": 2, "http://h/3": 2}, sent)
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, ledgers[0].Delivered)
 	})
 }

@@ -2,10 +2,15 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/klauspost/compress/s2"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -58,6 +63,31 @@ func TestEncodeAndDecode(t *testing.T) {
 	}
 }
 
+func TestDecompress(t *testing.T) {
+	a := testLedger()
+	b, err := Decompress(s2.Encode(nil, a.Encode()))
+	if err != nil || !reflect.DeepEqual(a.Accounts, b.Accounts) {
+		t.Errorf("got %+v and %v, want %+v", b, err, a)
+	}
+	if _, err := Decompress([]byte("no data")); err == nil {
+		t.Error("Decompress returned no error")
+	}
+}
+
+func TestDecodeReportsCorruption(t *testing.T) {
+	withoutScopes := New()
+	withoutScopes.Accounts["crm"] = newAccount("crm")
+	data := testLedger().Encode()
+	for name, data := range map[string][]byte{
+		"no data": nil, "another format": append([]byte{checkpointFormat + 1}, data[1:]...),
+		"too long": append(data, 0), "too short": data[:len(data)-1], "an account without scopes": withoutScopes.Encode(),
+	} {
+		if _, err := Decode(data); err == nil {
+			t.Errorf("%s: Decode returned no error", name)
+		}
+	}
+}
+
 func FuzzAccount(f *testing.F) {
 	f.Add(testLedger().Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -69,7 +99,6 @@ func FuzzAccount(f *testing.F) {
 	})
 }
 
-// TestAccountTakesEachOutcomeOnce applies outcomes in all possible orders, and repeats them.
 // A process can read a replay before it reads that the calls have failed.
 func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	a := New()
@@ -88,8 +117,13 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	failed := []record.Failure{{Place: 0}, {Place: 1}}
 	_ = a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
+	for seq := range uint64(2) { // another process repeats the outcome of the replay
+		_ = a.ReadOutcomes(t.Context(), 2+seq, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}})
+		check(tracking.Ledger{Accepted: 3, Delivered: 3})
+	}
 }
 
+// TestAccountTakesEachOutcomeOnce applies outcomes in all possible orders, and repeats them.
 func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 	first := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 2, Again: []int{0}}
 	second := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 1}
@@ -118,4 +152,144 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.outcomes, got, c.want)
 		}
 	}
+}
+
+func TestMessagesReadTwiceCountOnce(t *testing.T) {
+	a := testLedger()
+	want, _ := a.Ledgers()
+	a.ReadCalls(&record.Calls{Seq: 8, Kind: record.KindCalls, Name: "web", Calls: 7})
+	for _, seq := range []uint64{2, 2, 1} {
+		read := []record.Outcome{{Destination: "mail", Attached: 2, Ref: record.Ref{Seq: 5}, Attempt: 1, Delivered: 10}}
+		if seq == 1 {
+			read[0].Ref.Seq = 3
+		}
+		if err := a.ReadOutcomes(t.Context(), seq, record.WriteID{}, read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want[1].Delivered, want[1].Pending = 10, want[1].Pending-10
+	if got, _ := a.Ledgers(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if calls, outcomes := a.Position(); calls != 8 || outcomes != 2 {
+		t.Errorf("the ledger has read %d messages of CALLS and %d of OUTCOMES", calls, outcomes)
+	}
+}
+
+func TestDetachedDestinationsAreNotCounted(t *testing.T) {
+	a := testLedger()
+	a.ReadCalls(&record.Calls{Seq: 9, Kind: record.KindDetach, Name: "crm"})
+	a.ReadCalls(&record.Calls{Seq: 10, Kind: record.KindCalls, Name: "web", Calls: 1})
+	ledgers, fresh := a.Ledgers()
+	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !fresh["mail"] || fresh["crm"] {
+		t.Errorf("%+v %v", ledgers, fresh)
+	}
+	if !a.With("mail", func(*Account) {}) || a.With("crm", func(*Account) {}) {
+		t.Error("With does not know the attached destinations")
+	}
+	if len(a.toAll) != 1 || !a.IsKnownLoss(record.Span{First: 8, Last: 8}) || a.IsKnownLoss(record.Span{First: 8, Last: 9}) {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestCallSetContainsEachPlaceOfItsPart(t *testing.T) {
+	ref := record.Ref{Seq: 1, Part: 1}
+	others := []int{record.PartCalls - 1, 2 * record.PartCalls}
+	for i := range record.PartCalls {
+		places := []int{record.PartCalls + i}
+		if got := setOf(ref, append(others, places...)).Places(ref); !slices.Equal(got, places) {
+			t.Fatalf("got %v, want %v", got, places)
+		}
+	}
+}
+
+// TestReadersAwaitBothStreams reads an outcome of a message that is not read yet.
+func TestReadersAwaitBothStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New()
+		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+		id, counted := record.WriteID{1, 2}, make(chan []bool, 2)
+		a.Expect(id, counted)
+		var done []string
+		ended := make(chan string, 6)
+		wait := func(name string, f func() error) {
+			go func() {
+				if err := f(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				ended <- name
+			}()
+			synctest.Wait()
+		}
+		outcome := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}
+		wait("both", func() error { return a.ReachedBoth(t.Context(), 1, 1) })
+		wait("calls", func() error { return a.Reached(t.Context(), 3) })
+		wait("beyond", func() error {
+			beyond, err := a.ReadUpTo(t.Context(), 1, 1)
+			if beyond != 3 {
+				t.Errorf("ReadUpTo returned %d", beyond)
+			}
+			return err
+		})
+		wait("not beyond", func() error {
+			beyond, err := a.ReadUpTo(t.Context(), 3, 1)
+			if beyond != 0 {
+				t.Errorf("ReadUpTo returned %d", beyond)
+			}
+			return err
+		})
+		check := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for len(ended) > 0 {
+				done = append(done, <-ended)
+			}
+			if slices.Sort(done); !slices.Equal(done, want) {
+				t.Errorf("got %v, want %v", done, want)
+			}
+		}
+		check()
+		wait("outcome", func() error { return a.ReadOutcomes(t.Context(), 1, id, []record.Outcome{outcome, outcome}) })
+		check("beyond")
+		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 9})
+		check("beyond")
+		a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 2})
+		check("beyond", "both", "calls", "not beyond", "outcome")
+		if got := <-counted; !slices.Equal(got, []bool{true, false}) {
+			t.Errorf("got %v", got)
+		}
+		wait("again", func() error { return a.ReadOutcomes(t.Context(), 2, id, []record.Outcome{outcome}) })
+		a.Expect(id, counted)
+		a.Forget(id)
+		wait("forgotten", func() error { return a.ReadOutcomes(t.Context(), 3, id, []record.Outcome{outcome}) })
+		if len(counted) != 0 {
+			t.Error("the result of a write was sent twice")
+		}
+	})
+}
+
+func TestReadersEndIfReadingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, failed := New(), errors.New("failed")
+		errs := make(chan error, 2)
+		for _, wait := range []func() error{
+			func() error { return a.Reached(t.Context(), 1) },
+			func() error { _, err := a.ReadUpTo(t.Context(), 1, 1); return err },
+		} {
+			go func() { errs <- wait() }()
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		canceled := errors.New("canceled")
+		cancel(canceled)
+		if err := a.Reached(ctx, 1); err != canceled {
+			t.Errorf("got %v", err)
+		}
+		a.Fail(failed)
+		for range cap(errs) {
+			if err := <-errs; err != failed {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 }

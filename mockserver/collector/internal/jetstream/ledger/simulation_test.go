@@ -97,10 +97,11 @@ func (s *simulation) attach(destination string, sources ...string) {
 
 func (s *simulation) accept(source string, calls int) {
 	seq := s.add(&record.Calls{Kind: record.KindCalls, Name: source, Calls: calls})
-	for destination, l := range s.want {
+	for _, destination := range []string{"crm", "mail"} { // in the same order in each run with a seed
 		if destination == "mail" && source != "web" {
 			continue
 		}
+		l := s.want[destination]
 		l.Accepted += int64(calls)
 		l.Pending += int64(calls)
 		for part := range record.Parts(calls) {
@@ -302,6 +303,15 @@ func (s *simulation) recount() {
 			r.Count(&outcomes[i])
 		}
 	}
+	addPending(r)
+	for _, v := range r.Compare() {
+		require.Empty(s, v.Problems)
+		require.Equal(s, s.want[v.Destination].Pending, v.Pending)
+	}
+}
+
+// addPending counts the pending calls of a recount.
+func addPending(r *Recount) {
 	for _, b := range r.Accounts {
 		b.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
 			b.AddPending(calls, at)
@@ -310,9 +320,5 @@ func (s *simulation) recount() {
 		for _, w := range b.Waiting {
 			b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 		}
-	}
-	for _, v := range r.Compare() {
-		require.Empty(s, v.Problems)
-		require.Equal(s, s.want[v.Destination].Pending, v.Pending)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestUndelivered(t *testing.T) {
 	var u undelivered
 	at := time.UnixMilli(1_700_000_000_000)
-	sizes := map[uint64]int{}
+	sizes, times := map[uint64]int{}, map[uint64]time.Time{}
 	seq := uint64(7)
 	for i := range 3000 {
 		seq += uint64(1 + i%3)
@@ -24,7 +24,8 @@ func TestUndelivered(t *testing.T) {
 			at = at.Add(100 * 24 * time.Hour)
 		}
 		sizes[seq] = 1 + i*37%(record.PartCalls*record.MaxParts)
-		u.add(seq, sizes[seq], at.Add(time.Duration(-i)*time.Millisecond))
+		times[seq] = at.Add(time.Duration(-i) * time.Millisecond)
+		u.add(seq, sizes[seq], times[seq])
 	}
 	type part struct {
 		ref   record.Ref
@@ -42,6 +43,7 @@ func TestUndelivered(t *testing.T) {
 	calls := 0
 	for i, p := range all {
 		calls += p.calls
+		assert.Equal(t, times[p.ref.Seq], p.at)
 		if i > 0 {
 			assert.Less(t, all[i-1].ref.Number(), p.ref.Number())
 		}
@@ -51,7 +53,6 @@ func TestUndelivered(t *testing.T) {
 		want += n
 	}
 	assert.Equal(t, want, calls)
-	assert.Equal(t, time.UnixMilli(1_700_000_000_000), all[0].at)
 
 	for _, ref := range []record.Ref{{Seq: 7, Part: 0}, {Seq: 1, Part: 0}, {Seq: seq + 1, Part: 0}, {Seq: all[0].ref.Seq, Part: record.MaxParts - 1}} {
 		_, ok := u.end(ref)
@@ -78,17 +79,17 @@ func TestUndelivered(t *testing.T) {
 // TestUndeliveredMessagesAreSmall measures memory with messages of one call, which need the most
 // memory per call.
 func TestUndeliveredMessagesAreSmall(t *testing.T) {
-	const messages = 1 << 18
+	const first, messages = 1 << 33, 1 << 18
 	var u undelivered
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range messages {
-		u.add(uint64(i), 1, time.UnixMilli(int64(i)))
+		u.add(uint64(first+i), 1, time.UnixMilli(int64(i)))
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	assert.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/messages, 16.)
-	_, ok := u.end(record.Ref{Seq: messages / 2})
+	_, ok := u.end(record.Ref{Seq: first + messages/2})
 	assert.True(t, ok)
 }
