@@ -263,7 +263,8 @@ the given side.`,
 			return err
 		}
 		changes := plan.Diff(before, after)
-		if err := printChanges(cmd.OutOrStdout(), changes, form); err != nil {
+		data := map[string]any{"changes": append([]plan.Change{}, changes...)}
+		if err := form.write(cmd, data, "changes", func(out io.Writer) error { return printChanges(out, changes) }); err != nil {
 			return err
 		}
 		breaking := func(c plan.Change) bool {
@@ -277,10 +278,7 @@ the given side.`,
 	return cmd
 }
 
-func printChanges(out io.Writer, changes []plan.Change, form output) error {
-	if form.data() {
-		return form.print(out, map[string]any{"changes": append([]plan.Change{}, changes...)}, "changes")
-	}
+func printChanges(out io.Writer, changes []plan.Change) error {
 	if len(changes) == 0 {
 		fmt.Fprintln(out, "the plans allow the same calls")
 	}

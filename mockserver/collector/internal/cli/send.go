@@ -118,7 +118,8 @@ func newSendKind(k kind) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
-			return f.send(ctx, cmd.OutOrStdout(), k.name)
+			cmd.SetContext(ctx)
+			return f.send(cmd, k.name)
 		},
 	}
 	flags := cmd.Flags()
@@ -190,23 +191,22 @@ func readObject(s string) (json.RawMessage, error) {
 	return text, nil
 }
 
-func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error {
+func (f *sendFlags) send(cmd *cobra.Command, kind string) error {
 	c, err := f.call(kind)
 	if err != nil {
 		return err
 	}
-	if err := f.sendCall(ctx, f.writeKey, c); err != nil {
+	if err := f.sendCall(cmd.Context(), f.writeKey, c); err != nil {
 		return err
 	}
 	id := c["messageId"].(string)
 	if f.wait > 0 {
-		return f.showResult(ctx, out, id)
+		return f.showResult(cmd, id)
 	}
-	if f.output.data() {
-		return f.output.print(out, map[string]any{"messageId": id}, "")
-	}
-	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
-	return nil
+	return f.output.write(cmd, map[string]any{"messageId": id}, "", func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
+		return err
+	})
 }
 
 // sendCall checks a call and sends it. writeKey may be empty.
@@ -312,12 +312,12 @@ func apiErrorOfTracking(status int, data []byte) error {
 }
 
 // showResult waits until no delivery of a call is pending and prints the results.
-func (f *sendFlags) showResult(ctx context.Context, out io.Writer, id string) error {
-	sent, decided, err := f.delivered(ctx, id, f.wait)
+func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
+	sent, decided, err := f.delivered(cmd.Context(), id, f.wait)
 	if err != nil {
 		return err
 	}
-	if err := f.showCall(ctx, out, id); err != nil {
+	if err := f.showCall(cmd, id); err != nil {
 		return err
 	}
 	if !decided {
@@ -329,7 +329,7 @@ func (f *sendFlags) showResult(ctx context.Context, out io.Writer, id string) er
 // delivered waits until no delivery of a call is pending. decided is false if this takes longer than
 // the limit.
 func (c *client) delivered(ctx context.Context, id string, limit time.Duration) (sent call, decided bool, err error) {
-	list, err := get[struct{ Destinations []destination }](ctx, c, "/destinations")
+	list, err := c.destinations(ctx)
 	if err != nil {
 		return sent, false, err
 	}
