@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -173,7 +175,7 @@ func (c *Config) checkLimits(wrong report) {
 	if c.Limits.BodyBytes > maxBody {
 		wrong("limits.bodyBytes", "is too large", "use at most 4MiB")
 	}
-	if keep := time.Duration(c.Limits.Keep); keep > 0 && keep < minKeep {
+	if keep := c.Limits.Keep; keep > 0 && keep < minKeep {
 		wrong("limits.keep", fmt.Sprintf("is %v, but calls are retried for 4 hours", keep), "use 5h or more")
 	}
 }
@@ -233,7 +235,7 @@ func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 	if c.Alerts == nil {
 		return
 	}
-	wrong.oneOf("alerts.format", c.Alerts.Format, AlertsJSON, AlertsSlack)
+	wrong.oneOf("alerts.format", c.Alerts.Format, alerts.JSON, alerts.Slack)
 	if c.Alerts.Webhook == "" {
 		wrong("alerts.webhook", "is not set", "set it to the URL that receives alerts, or remove alerts")
 		return
@@ -256,7 +258,7 @@ func (c *Config) checkOTLP(wrong report) {
 	if o == nil {
 		return
 	}
-	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, OTLPOverGRPC, OTLPOverHTTP)
+	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, telemetry.GRPC, telemetry.HTTP)
 	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
 		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "use the address of the receiver, such as http://127.0.0.1:4318") // the value may contain a password
 	}
@@ -266,7 +268,7 @@ func (c *Config) checkOTLP(wrong report) {
 	if r := o.Traces.Ratio; r != nil && !(*r >= 0 && *r <= 1) {
 		wrong("telemetry.otlp.traces.ratio", fmt.Sprintf("is %v", *r), "use a number from 0 to 1, such as 0.1 for 10 % of the traces")
 	}
-	if i := time.Duration(o.Metrics.Interval); i != 0 && i < time.Second {
+	if i := o.Metrics.Interval; i != 0 && i < time.Second {
 		wrong("telemetry.otlp.metrics.interval", fmt.Sprintf("is %v", i), "use 1s or more")
 	}
 	for name, value := range o.Headers {

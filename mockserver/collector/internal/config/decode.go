@@ -131,8 +131,8 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		v = v.Elem()
 	}
 	target := v.Addr().Interface()
-	if duration, ok := target.(*time.Duration); ok {
-		target = (*Duration)(duration)
+	if d, ok := target.(*time.Duration); ok {
+		target = (*positiveDuration)(d)
 	}
 	if unmarshaler, ok := target.(encoding.TextUnmarshaler); ok {
 		d.text(node, field, unmarshaler)

@@ -35,6 +35,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -645,7 +646,7 @@ func TestProbesDuringStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		c := &config.Config{Listen: address, NATS: &config.NATS{URL: "nats://127.0.0.1:1"}}
+		c := &config.Config{Listen: address, NATS: &config.NATS{NATS: jetstream.NATS{URL: "nats://127.0.0.1:1"}}}
 		_, err := Start(ctx, Options{Config: c, Log: discard()})
 		ended <- err
 	}()

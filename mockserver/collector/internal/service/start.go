@@ -35,7 +35,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
 	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
-	s.alerter.Configure(alertsConfig(o.Config))
+	s.alerter.Configure(o.Config.Alerts)
 	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
 	if o.savesMemory() {
 		collectEarly()
