@@ -160,13 +160,9 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 	if err != nil {
 		return err
 	}
-	var listening net.ListenConfig
-	l, err := listening.Listen(ctx, "tcp", f.http)
+	l, err := service.Listen("http", f.http)
 	if err != nil {
-		if failed := (*net.OpError)(nil); errors.As(err, &failed) {
-			err = failed.Err // without the address
-		}
-		return explainStart(&service.ListenError{Setting: "http", Address: f.http, Err: err}, "--")
+		return explainStart(err, "--")
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case

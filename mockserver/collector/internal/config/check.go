@@ -108,6 +108,14 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// LocalURL returns the URL of a listener for programs on this machine.
+func LocalURL(scheme, address string) string {
+	if host, port, err := net.SplitHostPort(address); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
+		address = net.JoinHostPort("localhost", port) // resolves to the IP version that the collector listens on
+	}
+	return scheme + "://" + address
+}
+
 func (c *Config) checkStore(wrong report) {
 	switch {
 	case c.NATS == nil && c.Data == "":

@@ -384,3 +384,12 @@ func TestRepeatedAliases(t *testing.T) {
 	_, err := parse("c.yaml", []byte(text), testExpander("/c"), noNames)
 	assert.EqualError(t, err, "c.yaml: has more than 100000 values, including values that aliases repeat: use fewer aliases")
 }
+
+func TestLocalURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+		":80": "http://localhost:80", "collector.example.com:80": "http://collector.example.com:80",
+	} {
+		assert.Equal(t, want, LocalURL("http", address))
+	}
+}

@@ -64,12 +64,12 @@ type Service struct {
 	reloading sync.Mutex // serializes Reload
 }
 
-// A listener is an HTTP server with its address.
+// A listener is an HTTP server with its socket.
 type listener struct {
-	server  *http.Server
-	address net.Addr
-	scheme  string
-	gate    *startupGate
+	server *http.Server
+	socket net.Listener
+	scheme string
+	gate   *startupGate
 }
 
 // A ListenError reports an address that cannot be listened on.
@@ -139,10 +139,4 @@ func (s *Service) AdminURL() string {
 }
 
 // url returns the URL of the listener for programs on this machine.
-func (l *listener) url() string {
-	address := l.address.String()
-	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		address = net.JoinHostPort("localhost", port)
-	}
-	return l.scheme + "://" + address
-}
+func (l *listener) url() string { return config.LocalURL(l.scheme, l.socket.Addr().String()) }

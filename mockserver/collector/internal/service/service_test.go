@@ -150,16 +150,6 @@ func TestAdminListenerRequiresToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
-func TestURLs(t *testing.T) {
-	for address, want := range map[string]string{
-		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
-	} {
-		at, err := net.ResolveTCPAddr("tcp", address)
-		require.NoError(t, err)
-		assert.Equal(t, want, (&listener{address: at, scheme: "http"}).url())
-	}
-}
-
 func TestHTTPSBehindProxies(t *testing.T) {
 	elsewhere, here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, test := range map[string]struct {
