@@ -130,13 +130,13 @@ func (a *Alerter) Observe(e event.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	call := example{messageID: ended.CallID}
+	f := finding{bad: true, reason: ended.Reason, messageID: ended.CallID}
 	if ended.Call != nil { // nil for replayed calls
-		call.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
+		f.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
 	}
-	a.machine.failed(ended.Destination, ended.Reason, call)
+	a.machine.failures[ended.Destination] = f
 	if ended.State == tracking.StateFailed {
-		a.machine.recordFailure(ended.Destination, ended.Reason, call, time.Now())
+		a.machine.recordFailure(ended.Destination, f, time.Now())
 	}
 }
 
@@ -285,11 +285,7 @@ func (a *Alerter) next(to *Config, now time.Time) *draft {
 
 // send sends an alert that is signed in the same way as a delivery.
 func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.Attempt {
-	write := d.json
-	if config.Format == Slack {
-		write = d.slack
-	}
-	body, err := write()
+	body, err := d.body(config.Format)
 	settings := config.Settings()
 	r, invalid := sender.NewRequest(&settings, sender.Content{ID: d.id, Body: body, Number: d.tries, At: time.Now()})
 	if err = errors.Join(err, invalid); err != nil {

@@ -24,7 +24,7 @@ import (
 
 // check reports invalid and contradictory values, and reads the files that the settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
-	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
+	var wrong report = func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
 	c.checkSecrets(d, wrong)
 	c.checkStore(wrong)
@@ -37,13 +37,18 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
 	problems := slices.Concat(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().TransformProblems(jq.Compile))
-	for _, p := range settings.FieldErrors(errors.Join(append(problems, c.Settings().Validate())...)) {
-		wrong(p.Field, p.Problem, p.Hint)
-	}
+	wrong.all("", append(problems, c.Settings().Validate())...)
 	for i, source := range c.Sources {
 		if p := settings.CheckKey(fmt.Sprintf("sources[%d].writeKey", i), source.WriteKey); p != nil {
 			wrong(p.Field, p.Problem, p.Hint)
 		}
+	}
+}
+
+// all reports the [*webhook.FieldError]s that errs join. prefix is added to their fields.
+func (wrong report) all(prefix string, errs ...error) {
+	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
+		wrong(prefix+p.Field, p.Problem, p.Hint)
 	}
 }
 
@@ -316,9 +321,7 @@ func (c *Config) checkDestinations(wrong report) {
 // checkReachable reports webhooks that egress does not allow.
 func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
 	for i, d := range c.Settings().Destinations {
-		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), &d.Settings, nil, lookup)) {
-			wrong(fmt.Sprintf("destinations[%d].%s", i, p.Field), p.Problem, p.Hint)
-		}
+		wrong.all(fmt.Sprintf("destinations[%d].", i), settings.CheckReachable(c.policy(), &d.Settings, nil, lookup))
 	}
 }
 
