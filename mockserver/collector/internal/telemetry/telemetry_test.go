@@ -35,14 +35,14 @@ const (
 	sampled = "00-" + traceID + "-" + spanID + "-01"
 )
 
+// off turns off the export of metrics.
+var off = telemetry.Metrics{Enabled: new(bool)}
+
 // counts contains the number of spans and exports with each result.
 type counts struct {
 	mu sync.Mutex // guards of
 	of map[string]int
 }
-
-// off turns off the export of metrics.
-var off = telemetry.Metrics{Enabled: new(bool)}
 
 func (c *counts) add(signal, result string, n int) {
 	c.mu.Lock()
@@ -393,4 +393,24 @@ func TestEnvironmentIsHonored(t *testing.T) {
 	r.configure(t, &telemetry.Config{})
 	require.Equal(t, 200, r.send("m-3", sampled))
 	assert.Equal(t, sampled, <-r.parents)
+}
+
+// TestErrorTypeIsReasonOfAttempt checks that the span of an attempt names the same reason as the attempt.
+func TestErrorTypeIsReasonOfAttempt(t *testing.T) {
+	receiver := otlptest.HTTP(t)
+	r := newRig(t, prometheus.NewRegistry())
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Metrics: off})
+	selfSigned := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(selfSigned.Close)
+	selfSigned.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	require.NoError(t, r.collector.AddDestination(t.Context(), tracking.Destination{
+		Name: "tls", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: selfSigned.URL}}},
+	}))
+	require.Equal(t, http.StatusOK, r.send("m", sampled))
+	spans := map[string][]*tracespb.Span{}
+	for n := 1; len(spans["deliver tls"]) == 0; n++ {
+		spans = receiver.Spans(t, n)
+	}
+	assert.Equal(t, string(webhook.ReasonSelfSigned), attributes(spans["deliver tls"][0])["error.type"])
 }
