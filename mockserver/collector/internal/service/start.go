@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
@@ -37,7 +38,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.alerter.Configure(o.Config.Alerts)
 	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
 	if o.savesMemory() {
-		collectEarly()
+		debug.SetGCPercent(gcPercent)
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
