@@ -311,25 +311,22 @@ func (c *client) token() (string, error) {
 	return readSecret("--token-file", c.tokenFile)
 }
 
+// An apiError is an error in a response of the admin API or the tracking API.
+type apiError struct {
+	Code    tracking.Code `json:"code"`
+	Message string        `json:"message"`
+	Success *bool         `json:"success"` // set only in responses of the tracking API
+}
+
 // refusal returns the error for a response of the admin API with an error status.
 func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
 		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
-	return apiError(status, data)
-}
-
-// apiError returns the error in a response of the admin API.
-func apiError(status int, data []byte) error {
-	var said struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Success *bool  `json:"success"` // set only in responses of the tracking API
-	}
-	if json.Unmarshal(data, &said) != nil || said.Message == "" {
-		return answered(status, data)
-	}
+	var said apiError
 	switch {
+	case json.Unmarshal(data, &said) != nil || said.Message == "":
+		return answered(status, data)
 	case said.Success != nil:
 		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:

@@ -276,29 +276,23 @@ func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones are not kept\n", second(list.Since))
 			return err
 		}
-		if len(list.Calls) > 0 {
-			err := table(out, "", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
-				for _, r := range list.Calls {
-					row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
-				}
-			})
-			if err != nil {
-				return err
+		err := section(out, len(list.Calls), zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Calls {
+				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
 			}
-			fmt.Fprintln(out)
+		})
+		if err != nil {
+			return err
 		}
-		if len(list.Requests) > 0 {
-			err := table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
-				for _, r := range list.Requests {
-					row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
-				}
-			})
-			if err != nil {
-				return err
+		err = section(out, len(list.Requests), zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Requests {
+				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
 			}
-			fmt.Fprintln(out)
+		})
+		if err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(out, "rejected calls since %s; earlier ones are not kept\n", second(list.Since))
+		_, err = fmt.Fprintf(out, "rejected calls since %s; earlier ones are not kept\n", second(list.Since))
 		return err
 	})
 }
@@ -331,14 +325,20 @@ func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	return page.read.Calls, err
 }
 
+// mustFind is like find. It returns an error if there is no call with the messageId.
+func (c *client) mustFind(ctx context.Context, id string) ([]call, error) {
+	found, err := c.find(ctx, id)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("call %q not found: only recent calls can be shown", id)
+	}
+	return found, err
+}
+
 // showCall prints the calls with a messageId and their attempts.
 func (c *client) showCall(cmd *cobra.Command, id string) error {
-	found, err := c.find(cmd.Context(), id)
+	found, err := c.mustFind(cmd.Context(), id)
 	if err != nil {
 		return err
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("call %q not found: only recent calls can be shown", id)
 	}
 	for _, one := range found {
 		if err := c.showOne(cmd, one.Source, id); err != nil {
@@ -392,16 +392,13 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	if len(c.Destinations)+len(c.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	if len(attempts) > 0 {
-		err := table(out, "", "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
-			for _, a := range attempts {
-				row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
-			}
-		})
-		if err != nil {
-			return err
+	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+		for _, a := range attempts {
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
 		}
-		fmt.Fprintln(out)
+	})
+	if err != nil {
+		return err
 	}
 	return writeJSON(out, c.Body)
 }

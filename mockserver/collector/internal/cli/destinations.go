@@ -286,12 +286,9 @@ func newOpen() *cobra.Command {
 		}
 		page += "/"
 		if len(args) == 1 {
-			found, err := c.find(ctx, args[0])
+			found, err := c.mustFind(ctx, args[0])
 			if err != nil {
 				return err
-			}
-			if len(found) == 0 {
-				return fmt.Errorf("call %q not found: only recent calls can be shown", args[0])
 			}
 			page += "calls/" + found[0].Ref
 		}

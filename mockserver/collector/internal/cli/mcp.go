@@ -133,25 +133,12 @@ func (f *mcpFlags) startDev(ctx context.Context, failed func(), log io.Writer) (
 		return nil, err
 	}
 	remove := func() error { return os.RemoveAll(f.dev.data) }
-	c, err := f.dev.config()
+	c, end, err := f.dev.start(ctx, newLogger(log, "text", slog.LevelWarn), nil, failed)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	s, err := startService(ctx, service.Options{Config: c, Dev: true, Log: newLogger(log, "text", slog.LevelWarn)}, "--")
-	if err != nil {
-		return nil, errors.Join(err, remove())
-	}
-	f.client = client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}
-	ctx, end := context.WithCancel(ctx)
-	ran := make(chan error, 1)
-	go func() {
-		ran <- s.Run(ctx)
-		failed()
-	}()
-	return func() error {
-		end()
-		return errors.Join(<-ran, remove())
-	}, nil
+	f.client = *c
+	return func() error { return errors.Join(end(), remove()) }, nil
 }
 
 // serveHTTP serves streamable HTTP until ctx ends.

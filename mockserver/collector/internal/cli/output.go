@@ -122,5 +122,15 @@ func table(out io.Writer, none, columns string, print func(row func(cells ...any
 	return err
 }
 
+// section prints a table and an empty line, unless there are no rows.
+func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
+	if rows == 0 {
+		return nil
+	}
+	err := table(out, "", columns, print)
+	fmt.Fprintln(out)
+	return err
+}
+
 // plain escapes control characters in text from senders and receivers.
 func plain(s string) string { return text.Plain(s) }

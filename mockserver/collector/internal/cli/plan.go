@@ -101,9 +101,7 @@ func (c *checked) ok() bool {
 }
 
 func (c *checked) print(out io.Writer) {
-	for line := range strings.Lines(c.report.String()) {
-		fmt.Fprintln(out, plain(strings.TrimRight(line, "\n")))
-	}
+	fmt.Fprintln(out, plainLines(strings.TrimRight(c.report.String(), "\n")))
 	if passed := c.report.Passed(); passed > 0 {
 		fmt.Fprintf(out, "%s of types that are not in the plan\n", count(passed, "call"))
 	}

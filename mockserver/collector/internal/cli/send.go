@@ -298,17 +298,14 @@ func usedKey(flag string) (string, error) {
 
 // apiErrorOfTracking returns the error in a response of the tracking API.
 func apiErrorOfTracking(status int, data []byte) error {
-	var answer struct {
-		Code    tracking.Code `json:"code"`
-		Message string        `json:"message"`
-	}
-	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
+	var said apiError
+	switch {
+	case json.Unmarshal(data, &said) != nil || said.Message == "":
 		return answered(status, data)
+	case said.Code == tracking.CodeUnknownWriteKey:
+		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", said.Message)
 	}
-	if answer.Code == tracking.CodeUnknownWriteKey {
-		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", answer.Message)
-	}
-	return errors.New(answer.Message)
+	return errors.New(said.Message)
 }
 
 // showResult waits until no delivery of a call is pending and prints the results.
