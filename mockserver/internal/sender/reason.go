@@ -135,6 +135,12 @@ func notConnected(err error) bool {
 		errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
+// ReasonOf returns the reason of an attempt that failed with an error of its transport.
+func ReasonOf(err error) webhook.Reason {
+	reason, _ := explain(&webhook.Attempt{}, err, 0)
+	return reason
+}
+
 // explain explains the failure of an exchange, for programs and for operators.
 func explain(a *webhook.Attempt, err error, timeout time.Duration) (webhook.Reason, string) {
 	var (

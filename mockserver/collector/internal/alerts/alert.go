@@ -50,20 +50,14 @@ type alert struct {
 	Text        string    `json:"text"`                 // a description in English
 }
 
-// json returns the alert in the format of JSON.stringify. Receivers need this format to verify
-// the signature.
-func (a *alert) json() ([]byte, error) {
-	body, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
+// body returns the alert in a format of Config. It is written like JSON.stringify writes it. Receivers
+// need this to verify the signature.
+func (a *alert) body(format string) ([]byte, error) {
+	var v any = a
+	if format == Slack {
+		v = map[string]string{"text": strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Collector + ": " + a.Text)}
 	}
-	return canonical.Append(nil, body)
-}
-
-// slack returns the alert in the format of Slack's incoming webhooks.
-func (a *alert) slack() ([]byte, error) {
-	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Collector + ": " + a.Text)
-	body, err := json.Marshal(map[string]string{"text": escaped})
+	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}

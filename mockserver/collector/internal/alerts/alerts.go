@@ -45,9 +45,26 @@ const (
 
 // A Config configures the webhook for alerts.
 type Config struct {
-	webhook.Settings               // with exactly one webhook
-	After            time.Duration // downtime of a destination before an alert; defaults to DefaultAfter
-	Slack            bool          // use the format of Slack's incoming webhooks
+	Webhook      string            `yaml:"webhook"`
+	After        time.Duration     `yaml:"after"`  // downtime of a destination before an alert; defaults to DefaultAfter
+	Format       string            `yaml:"format"` // JSON or Slack; defaults to JSON
+	SharedSecret string            `yaml:"sharedSecret"`
+	Signature    webhook.Signature `yaml:"signature"`
+	Headers      map[string]string `yaml:"headers"`
+}
+
+// Values of Config.Format.
+const (
+	JSON  = "json"
+	Slack = "slack" // format of Slack's incoming webhooks
+)
+
+// Settings returns the settings of the webhook.
+func (c *Config) Settings() webhook.Settings {
+	return webhook.Settings{
+		Webhooks:     []webhook.Endpoint{{URL: c.Webhook, Headers: c.Headers}},
+		SharedSecret: c.SharedSecret, Signature: c.Signature,
+	}
 }
 
 // A Collector provides the status to check. It also sends the alerts, with the same rules as
@@ -89,7 +106,7 @@ func (a *Alerter) Configure(c *Config) {
 	switch {
 	case c == nil:
 		a.machine = newMachine(a.machine.collector)
-	case before != nil && before.Webhooks[0].URL != c.Webhooks[0].URL:
+	case before != nil && before.Webhook != c.Webhook:
 		a.machine.resendAll()
 	}
 	if c != nil {
@@ -113,13 +130,13 @@ func (a *Alerter) Observe(e event.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	call := example{messageID: ended.CallID}
+	f := finding{bad: true, reason: ended.Reason, messageID: ended.CallID}
 	if ended.Call != nil { // nil for replayed calls
-		call.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
+		f.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
 	}
-	a.machine.failed(ended.Destination, ended.Reason, call)
+	a.machine.failures[ended.Destination] = f
 	if ended.State == tracking.StateFailed {
-		a.machine.recordFailure(ended.Destination, ended.Reason, call, time.Now())
+		a.machine.recordFailure(ended.Destination, f, time.Now())
 	}
 }
 
@@ -268,16 +285,13 @@ func (a *Alerter) next(to *Config, now time.Time) *draft {
 
 // send sends an alert that is signed in the same way as a delivery.
 func send(ctx context.Context, c Collector, config *Config, d *draft) webhook.Attempt {
-	write := d.json
-	if config.Slack {
-		write = d.slack
-	}
-	body, err := write()
-	r, invalid := sender.NewRequest(&config.Settings, sender.Content{ID: d.id, Body: body, Number: d.tries, At: time.Now()})
+	body, err := d.body(config.Format)
+	settings := config.Settings()
+	r, invalid := sender.NewRequest(&settings, sender.Content{ID: d.id, Body: body, Number: d.tries, At: time.Now()})
 	if err = errors.Join(err, invalid); err != nil {
 		return webhook.Attempt{Verdict: webhook.Permanent, Error: err.Error()}
 	}
-	r.Endpoint = config.Webhooks[0]
+	r.Endpoint = settings.Webhooks[0]
 	return c.Send(ctx, r)
 }
 

@@ -103,7 +103,7 @@ func newWorld(config *Config) *world {
 }
 
 func config() *Config {
-	return &Config{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://h/alerts", Headers: map[string]string{"X-Team": "ops"}}}, SharedSecret: "hush"}}
+	return &Config{Webhook: "https://h/alerts", Headers: map[string]string{"X-Team": "ops"}, SharedSecret: "hush"}
 }
 
 func status(down bool) []engine.DestinationStatus {
@@ -198,7 +198,7 @@ func TestAlertFormats(t *testing.T) {
 			t.Run(c.name+" "+format, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					to := config()
-					to.Slack = format == "slack"
+					to.Format = format
 					w := newWorld(to)
 					defer w.Close()
 					c.make(w)
@@ -235,7 +235,7 @@ func TestAlertsAreSignedLikeDeliveries(t *testing.T) {
 			sent := w.take()
 			require.Len(t, sent, 1)
 			r := sent[0]
-			assert.Equal(t, to.Webhooks[0], r.Endpoint)
+			assert.Equal(t, to.Settings().Webhooks[0], r.Endpoint)
 			assert.Equal(t, 1, r.Number)
 			if signature != webhook.SignatureStandard {
 				assert.NoError(t, webhook.Verify("hush", r.Body, r.Signature))
@@ -354,7 +354,7 @@ func TestNewWebhookReceivesCurrentAlerts(t *testing.T) {
 		run(time.Hour)
 		assert.Empty(t, w.take(), "it knows")
 		other := config()
-		other.Webhooks[0].URL = "https://other/"
+		other.Webhook = "https://other/"
 		w.Configure(other)
 		synctest.Wait()
 		sent := w.take()
@@ -376,7 +376,7 @@ func TestWebhookChangesDuringARequest(t *testing.T) {
 		w.Observe(of)
 		run(checkInterval + checkInterval/4)
 		other := config()
-		other.Webhooks[0].URL = "https://other/"
+		other.Webhook = "https://other/"
 		w.Configure(other)
 		run(10 * time.Second)
 		var urls []string

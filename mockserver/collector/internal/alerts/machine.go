@@ -26,18 +26,13 @@ type subject struct {
 
 // A finding is the result of checking a subject.
 type finding struct {
-	bad    bool
-	reason string    // may be empty
-	call   example   // zero if the reason does not concern a call
-	since  time.Time // when it became bad; zero if unknown
-	bytes  int64     // size of the queue
-	limit  int64     // limit of the queue
-}
-
-// An example is a call that failed.
-type example struct {
-	event     string // name of the event, page or screen, or the type of the call
-	messageID string
+	bad       bool
+	reason    string    // may be empty
+	messageID string    // of the call that failed; empty if the reason does not concern a call
+	event     string    // of the same call: the name of its event, page or screen, or its type
+	since     time.Time // when it became bad; zero if unknown
+	bytes     int64     // size of the queue
+	limit     int64     // limit of the queue
 }
 
 // A conditionState is the state of a condition.
@@ -93,7 +88,7 @@ type machine struct {
 	after      time.Duration // downtime of a destination before an alert
 	collector  string        // name of the collector in alerts
 	conditions map[subject]*condition
-	failures   map[string]finding // reason and call of the latest failure of each destination
+	failures   map[string]finding // latest failure of each destination
 }
 
 func newMachine(collector string) *machine {
@@ -142,13 +137,8 @@ func (m *machine) see(s subject, f finding, now time.Time) {
 	}
 }
 
-// failed records the latest failure of a destination.
-func (m *machine) failed(destination, reason string, call example) {
-	m.failures[destination] = finding{reason: reason, call: call}
-}
-
 // recordFailure records a call that failed permanently.
-func (m *machine) recordFailure(destination, reason string, call example, now time.Time) {
+func (m *machine) recordFailure(destination string, f finding, now time.Time) {
 	s := subject{kindGivenUp, destination}
 	c := m.conditions[s]
 	if c == nil {
@@ -163,7 +153,7 @@ func (m *machine) recordFailure(destination, reason string, call example, now ti
 	}
 	c.calls++
 	c.total++
-	c.lastCall, c.finding = now, finding{bad: true, reason: reason, call: call}
+	c.lastCall, c.finding = now, f
 	c.change()
 }
 
@@ -254,7 +244,7 @@ func (m *machine) write(s subject, c *condition, now time.Time) *draft {
 	d.alert = alert{
 		Type: "alert", Kind: s.kind, State: stateRaised, Collector: m.collector, Destination: s.destination,
 		At: second(now), Since: second(c.since), Calls: c.calls, Total: c.total,
-		Reason: reasonOf(f.reason), Event: text.Cut(maxEvent, f.call.event), MessageID: f.call.messageID, Bytes: f.bytes, LimitBytes: f.limit,
+		Reason: reasonOf(f.reason), Event: text.Cut(maxEvent, f.event), MessageID: f.messageID, Bytes: f.bytes, LimitBytes: f.limit,
 	}
 	if c.times > 1 {
 		d.Times = c.times

@@ -41,7 +41,7 @@ func (d *drive) step(t *testing.T, line string) {
 		_, err := fmt.Sscan(words[4], &n)
 		require.NoError(t, err)
 		for range n {
-			d.recordFailure(words[3], "responded with 400", example{}, now)
+			d.recordFailure(words[3], finding{bad: true, reason: "responded with 400"}, now)
 		}
 	case "removed":
 		d.tick(nil, now)
@@ -115,9 +115,9 @@ func TestMachine(t *testing.T) {
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")
 	m.after = time.Minute
-	m.recordFailure("crm", "a", example{}, start)
+	m.recordFailure("crm", finding{bad: true, reason: "a"}, start)
 	first := m.next(start)
-	m.recordFailure("crm", "b", example{}, start)
+	m.recordFailure("crm", finding{bad: true, reason: "b"}, start)
 	m.received(first, start)
 	assert.Nil(t, m.next(start))
 	second := m.next(start.Add(every))
@@ -131,7 +131,7 @@ func TestChangesWhileAnAlertIsSent(t *testing.T) {
 
 func TestNewWebhookIgnoresOldResponses(t *testing.T) {
 	m := newMachine("host")
-	m.recordFailure("crm", "a", example{}, start)
+	m.recordFailure("crm", finding{bad: true, reason: "a"}, start)
 	first := m.next(start)
 	m.resendAll()
 	m.received(first, start)
@@ -145,8 +145,8 @@ func TestRecoveredConditionsAreRemoved(t *testing.T) {
 	m.after = time.Minute
 	now := start
 	for i := range 100 {
-		m.recordFailure(fmt.Sprint("d", i), "a", example{}, now)
-		m.failed(fmt.Sprint("d", i), "a", example{})
+		m.recordFailure(fmt.Sprint("d", i), finding{bad: true, reason: "a"}, now)
+		m.failures[fmt.Sprint("d", i)] = finding{bad: true, reason: "a"}
 		m.received(m.next(now), now)
 	}
 	for range 3 {

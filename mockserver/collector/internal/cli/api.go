@@ -69,18 +69,6 @@ func (c *client) addAddressTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
-// An action runs a command.
-type action func(ctx context.Context, out io.Writer, args []string) error
-
-// limited returns a RunE function that runs do with a timeout.
-func limited(do action) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), requestTimeout)
-		defer cancel()
-		return do(ctx, cmd.OutOrStdout(), args)
-	}
-}
-
 // An answer is a response of the admin API in decoded and in raw form.
 type answer[T any] struct {
 	read T
@@ -108,6 +96,8 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 		}
 		payload = bytes.NewReader(data)
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	req, err := c.request(ctx, method, path, payload)
 	if err != nil {
 		return a, err
@@ -126,20 +116,17 @@ type query struct {
 }
 
 // show sends a query and prints the response as data or, by default, with text.
-func show[T any](ctx context.Context, c *client, out io.Writer, q query, text func(T) error) error {
-	a, err := ask[T](ctx, c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
+func show[T any](cmd *cobra.Command, c *client, q query, text func(out io.Writer, v T) error) error {
+	a, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
 	if err != nil {
 		return err
 	}
-	return printAnswer(c, out, a, q.list, text)
+	return printAnswer(cmd, c, a, q.list, text)
 }
 
 // printAnswer prints a response as data or, by default, with text.
-func printAnswer[T any](c *client, out io.Writer, a answer[T], list string, text func(T) error) error {
-	if c.output.data() {
-		return c.output.print(out, a.raw, list)
-	}
-	return text(a.read)
+func printAnswer[T any](cmd *cobra.Command, c *client, a answer[T], list string, text func(out io.Writer, v T) error) error {
+	return c.output.write(cmd, a.raw, list, func(out io.Writer) error { return text(out, a.read) })
 }
 
 // request returns a request to the admin API.
@@ -324,25 +311,22 @@ func (c *client) token() (string, error) {
 	return readSecret("--token-file", c.tokenFile)
 }
 
+// An apiError is an error in a response of the admin API or the tracking API.
+type apiError struct {
+	Code    tracking.Code `json:"code"`
+	Message string        `json:"message"`
+	Success *bool         `json:"success"` // set only in responses of the tracking API
+}
+
 // refusal returns the error for a response of the admin API with an error status.
 func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
 		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
-	return apiError(status, data)
-}
-
-// apiError returns the error in a response of the admin API.
-func apiError(status int, data []byte) error {
-	var said struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Success *bool  `json:"success"` // set only in responses of the tracking API
-	}
-	if json.Unmarshal(data, &said) != nil || said.Message == "" {
-		return answered(status, data)
-	}
+	var said apiError
 	switch {
+	case json.Unmarshal(data, &said) != nil || said.Message == "":
+		return answered(status, data)
 	case said.Success != nil:
 		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -108,11 +109,10 @@ respond.`,
 			return usageError{err}
 		}
 		report := baseline.Compare(run, want)
-		if c.output.data() {
-			err = c.output.print(cmd.OutOrStdout(), report, "differences")
-		} else {
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), plainLines(report.Text()))
-		}
+		err = c.output.write(cmd, report, "differences", func(out io.Writer) error {
+			_, err := fmt.Fprintln(out, plainLines(report.Text()))
+			return err
+		})
 		if err == nil && !report.OK {
 			err = errReported
 		}

@@ -126,16 +126,6 @@ func newCalls() *cobra.Command {
 	c.destinationFlag(cmd, q, "only calls of this destination")
 	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
-	list := limited(func(ctx context.Context, out io.Writer, args []string) error {
-		if len(args) == 1 {
-			return c.showCall(ctx, out, args[0])
-		}
-		q.Set("limit", strconv.Itoa(limit))
-		if q.Get("state") == "rejected" {
-			return c.listRejected(ctx, out, q)
-		}
-		return c.listCalls(ctx, out, q)
-	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		lists := len(args) == 0 && !follow && q.Get("state") != "rejected"
 		switch {
@@ -145,24 +135,29 @@ func newCalls() *cobra.Command {
 			return c.exportCalls(cmd.Context(), cmd.OutOrStdout(), q, limit, asCSV)
 		case limit < 1 || limit > 500:
 			return usagef("invalid --limit %d: use a number from 1 to 500", limit)
+		case follow:
+			return c.follow(cmd, args, q, limit)
+		case len(args) == 1:
+			return c.showCall(cmd, args[0])
 		}
-		if !follow {
-			return list(cmd, args)
+		q.Set("limit", strconv.Itoa(limit))
+		if lists {
+			return c.listCalls(cmd, q)
 		}
-		return c.follow(cmd, args, q, limit)
+		return c.listRejected(cmd, q)
 	}
 	return c.addTo(cmd)
 }
 
-func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) error {
+func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 	if c.output.data() {
 		q.Set("bodies", "true")
 	}
-	found, err := c.search(ctx, q)
+	found, err := c.search(cmd.Context(), q)
 	if err != nil {
 		return err
 	}
-	return printAnswer(c, out, found, "calls", func(page callPage[call]) error {
+	return printAnswer(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
@@ -189,9 +184,7 @@ func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f 
 			size = min(left, size)
 		}
 		q.Set("limit", strconv.Itoa(size))
-		one, cancel := context.WithTimeout(ctx, requestTimeout)
-		page, err := get[callPage[T]](one, c, "/calls?"+q.Encode())
-		cancel()
+		page, err := get[callPage[T]](ctx, c, "/calls?"+q.Encode())
 		if err == nil {
 			err = f(page)
 		}
@@ -273,39 +266,33 @@ type refusedRequest struct {
 }
 
 // listRejected lists rejected calls and refused requests.
-func (c *client) listRejected(ctx context.Context, out io.Writer, q url.Values) error {
+func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 	if q.Has("destination") {
 		return usagef("--destination cannot be used with --state rejected: rejected calls have no destination")
 	}
 	q.Del("state")
-	return show(ctx, c, out, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(list rejections) error {
+	return show(cmd, c, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(out io.Writer, list rejections) error {
 		if len(list.Calls) == 0 && len(list.Requests) == 0 {
 			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones are not kept\n", second(list.Since))
 			return err
 		}
-		if len(list.Calls) > 0 {
-			err := table(out, "", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
-				for _, r := range list.Calls {
-					row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
-				}
-			})
-			if err != nil {
-				return err
+		err := section(out, len(list.Calls), zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Calls {
+				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
 			}
-			fmt.Fprintln(out)
+		})
+		if err != nil {
+			return err
 		}
-		if len(list.Requests) > 0 {
-			err := table(out, "", zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
-				for _, r := range list.Requests {
-					row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
-				}
-			})
-			if err != nil {
-				return err
+		err = section(out, len(list.Requests), zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+			for _, r := range list.Requests {
+				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
 			}
-			fmt.Fprintln(out)
+		})
+		if err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(out, "rejected calls since %s; earlier ones are not kept\n", second(list.Since))
+		_, err = fmt.Fprintf(out, "rejected calls since %s; earlier ones are not kept\n", second(list.Since))
 		return err
 	})
 }
@@ -338,17 +325,23 @@ func (c *client) find(ctx context.Context, id string) ([]call, error) {
 	return page.read.Calls, err
 }
 
-// showCall prints the calls with a messageId and their attempts.
-func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
+// mustFind is like find. It returns an error if there is no call with the messageId.
+func (c *client) mustFind(ctx context.Context, id string) ([]call, error) {
 	found, err := c.find(ctx, id)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("call %q not found: only recent calls can be shown", id)
+	}
+	return found, err
+}
+
+// showCall prints the calls with a messageId and their attempts.
+func (c *client) showCall(cmd *cobra.Command, id string) error {
+	found, err := c.mustFind(cmd.Context(), id)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
-		return fmt.Errorf("call %q not found: only recent calls can be shown", id)
-	}
 	for _, one := range found {
-		if err := c.showOne(ctx, out, one.Source, id); err != nil {
+		if err := c.showOne(cmd, one.Source, id); err != nil {
 			return err
 		}
 	}
@@ -363,15 +356,14 @@ func (c *client) getOne(ctx context.Context, path string) (one answer[call], lis
 	return one, list, err
 }
 
-func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) error {
-	one, list, err := c.getOne(ctx, "/calls/"+url.PathEscape(source)+"/"+url.PathEscape(id))
+func (c *client) showOne(cmd *cobra.Command, source, id string) error {
+	one, list, err := c.getOne(cmd.Context(), "/calls/"+url.PathEscape(source)+"/"+url.PathEscape(id))
 	if err != nil {
 		return err
 	}
-	if c.output.data() {
-		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])), "")
-	}
-	return one.read.write(out, list.read.Attempts)
+	return c.output.write(cmd, withField("call", one.raw, list.raw), "", func(out io.Writer) error {
+		return one.read.write(out, list.read.Attempts)
+	})
 }
 
 // write prints a call: its status and last response at each destination, its plan violations, its
@@ -400,16 +392,13 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	if len(c.Destinations)+len(c.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	if len(attempts) > 0 {
-		err := table(out, "", "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
-			for _, a := range attempts {
-				row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
-			}
-		})
-		if err != nil {
-			return err
+	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+		for _, a := range attempts {
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
 		}
-		fmt.Fprintln(out)
+	})
+	if err != nil {
+		return err
 	}
 	return writeJSON(out, c.Body)
 }
@@ -463,16 +452,14 @@ command ends when none of its calls is pending, and prints the results.`,
 		case dryRun && wait:
 			return usagef("--wait and --dry-run cannot be used together")
 		case dryRun:
-			return limited(func(ctx context.Context, out io.Writer, args []string) error {
-				return c.countReplay(ctx, out, args[0], q)
-			})(cmd, args)
+			return c.countReplay(cmd, args[0], q)
 		}
 		run, err := c.replay(cmd.Context(), args[0], q, wait, newProgress(cmd.ErrOrStderr()))
 		if err != nil {
 			return err
 		}
-		return printAnswer(&c, cmd.OutOrStdout(), run, "", func(r engine.ReplayRun) error {
-			fmt.Fprintln(cmd.OutOrStdout(), replayText(r, wait))
+		return printAnswer(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
+			fmt.Fprintln(out, replayText(r, wait))
 			if r.Problem != "" {
 				return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
 			}
@@ -483,12 +470,12 @@ command ends when none of its calls is pending, and prints the results.`,
 }
 
 // countReplay prints the number of calls that a replay would select.
-func (c *client) countReplay(ctx context.Context, out io.Writer, destination string, q url.Values) error {
-	found, err := c.matching(ctx, destination, q)
+func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Values) error {
+	found, err := c.matching(cmd.Context(), destination, q)
 	if err != nil {
 		return err
 	}
-	return printAnswer(c, out, found, "", func(found matches) error {
+	return printAnswer(cmd, c, found, "", func(out io.Writer, found matches) error {
 		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
 	})

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,16 +39,14 @@ exit code is 1 if a notification failed.`,
 			if request.UserIDs, err = readUsers(cmd.InOrStdin(), file, args); err != nil {
 				return err
 			}
-			return limited(func(ctx context.Context, out io.Writer, _ []string) error {
-				d, err := ask[users.Deletion](ctx, &c, http.MethodPost, "/deletions", request)
-				if err != nil {
-					return err
-				}
-				if wait > 0 {
-					return c.awaitDeletion(cmd.Context(), out, d.read.ID, wait)
-				}
-				return c.printDeletion(out, d)
-			})(cmd, args)
+			d, err := ask[users.Deletion](cmd.Context(), &c, http.MethodPost, "/deletions", request)
+			if err != nil {
+				return err
+			}
+			if wait > 0 {
+				return c.awaitDeletion(cmd, d.read.ID, wait)
+			}
+			return printAnswer(cmd, &c, d, "", printDeletion)
 		},
 	}
 	flags := cmd.Flags()
@@ -86,19 +83,19 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 }
 
 // awaitDeletion waits until a request is complete and prints its result.
-func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
+func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
 	var d answer[users.Deletion]
-	waiting, cancel := context.WithTimeout(ctx, wait)
+	waiting, cancel := context.WithTimeout(cmd.Context(), wait)
 	defer cancel()
 	err := poll(waiting, func() (done bool, err error) {
 		// If the timeout passes during a request, the request is still completed.
-		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
+		d, err = get[users.Deletion](context.WithoutCancel(waiting), c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
 	if err != nil && waiting.Err() == nil {
 		return err
 	}
-	if err := c.printDeletion(out, d); err != nil {
+	if err := printAnswer(cmd, c, d, "", printDeletion); err != nil {
 		return err
 	}
 	sums := d.read.Sums()
@@ -123,11 +120,7 @@ func deletionState(d users.Deletion) string {
 	return "done"
 }
 
-func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
-	if c.output.data() {
-		return c.output.print(out, a.raw, "")
-	}
-	d := a.read
+func printDeletion(out io.Writer, d users.Deletion) error {
 	fmt.Fprintf(out, "deletion request %s: %s, requested %s, %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
 	if d.LostRecord {
 		fmt.Fprintln(out, "the request was lost to corruption: send it again")
@@ -155,13 +148,13 @@ request and the result of each notification.`,
 		Example: `  collector deletions
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
-		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return c.listDeletions(ctx, out)
+				return c.listDeletions(cmd)
 			}
 			q.Set("limit", strconv.Itoa(limit))
-			return c.showDeletion(ctx, out, args[0], q)
-		}),
+			return c.showDeletion(cmd, args[0], q)
+		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "the number of notifications to list, at most 500")
 	parameterFlag(cmd, q, "state", "only notifications with this status: pending, delivered, failed or filtered", callStates...)
@@ -169,8 +162,8 @@ request and the result of each notification.`,
 	return c.addTo(cmd)
 }
 
-func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
-	return show(ctx, c, out, query{path: "/deletions", list: "deletions"}, func(list struct{ Deletions []users.Deletion }) error {
+func (c *client) listDeletions(cmd *cobra.Command) error {
+	return show(cmd, c, query{path: "/deletions", list: "deletions"}, func(out io.Writer, list struct{ Deletions []users.Deletion }) error {
 		return table(out, "no deletion requests", zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 			for _, d := range list.Deletions {
 				sums := d.Sums()
@@ -180,7 +173,8 @@ func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
 	})
 }
 
-func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q url.Values) error {
+func (c *client) showDeletion(cmd *cobra.Command, id string, q url.Values) error {
+	ctx := cmd.Context()
 	path := "/deletions/" + url.PathEscape(id)
 	d, err := get[users.Deletion](ctx, c, path)
 	if err != nil {
@@ -193,20 +187,19 @@ func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q u
 	if err != nil {
 		return err
 	}
-	if c.output.data() {
-		return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"deletion":%s,%s`, d.raw, page.raw[len("{"):])), "outcomes")
-	}
-	if err := c.printDeletion(out, d); err != nil || len(page.read.Outcomes) == 0 {
-		return err
-	}
-	fmt.Fprintln(out)
-	err = table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
-		for _, o := range page.read.Outcomes {
-			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
+	return c.output.write(cmd, withField("deletion", d.raw, page.raw), "outcomes", func(out io.Writer) error {
+		if err := printDeletion(out, d.read); err != nil || len(page.read.Outcomes) == 0 {
+			return err
 		}
+		fmt.Fprintln(out)
+		err := table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
+			for _, o := range page.read.Outcomes {
+				row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
+			}
+		})
+		if page.read.More {
+			fmt.Fprintln(out, "more notifications exist: use --limit")
+		}
+		return err
 	})
-	if page.read.More {
-		fmt.Fprintln(out, "more notifications exist: use --limit")
-	}
-	return err
 }

@@ -39,15 +39,15 @@ func newDestinationList() *cobra.Command {
 		Short:   "List the destinations with their webhooks and status",
 		Example: "  collector destinations list\n  collector destinations list -o jsonl | jq -r .name",
 		Args:    noArgs,
-		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			return show(ctx, &c, out, query{path: "/destinations", list: "destinations"}, func(list struct{ Destinations []destination }) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, &c, query{path: "/destinations", list: "destinations"}, func(out io.Writer, list destinationList) error {
 				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,URLS", func(row func(...any)) {
 					for _, d := range list.Destinations {
 						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
 					}
 				})
 			})
-		}),
+		},
 	})
 }
 
@@ -108,9 +108,8 @@ The destination is saved. To change it, use the inspector, which has further set
 			}
 			return nil
 		},
-		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			a.Name = args[0]
-			var err error
 			if keyFile != "" {
 				err = a.relay(args[1:], keyFile)
 			} else {
@@ -119,11 +118,11 @@ The destination is saved. To change it, use the inspector, which has further set
 			if err != nil {
 				return err
 			}
-			return show(ctx, &c, out, query{method: http.MethodPost, path: "/destinations", body: a}, func(made destination) error {
+			return show(cmd, &c, query{method: http.MethodPost, path: "/destinations", body: a}, func(out io.Writer, made destination) error {
 				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
 				return err
 			})
-		}),
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&a.Sources, "source", nil, "only calls from this `source` (repeatable)")
@@ -180,25 +179,23 @@ is not counted and not retried.`,
 		Example:           "  collector destinations test crm\n  collector destinations test crm --type identify",
 		Args:              oneDestination,
 		ValidArgsFunction: onlyFirst(c.destinationNames()),
-		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			list, err := c.testDestination(ctx, args[0], callType)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := c.testDestination(cmd.Context(), args[0], callType)
 			if err != nil {
 				return err
 			}
-			if c.output.data() {
-				err = c.output.print(out, list.raw, "attempts")
-			} else {
-				err = table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
-					for _, a := range list.read.Attempts {
+			err = printAnswer(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
+				return table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
+					for _, a := range list.Attempts {
 						row(a.URL, a.StatusLine(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
 					}
 				})
-			}
+			})
 			if err == nil && !list.read.Accepted() {
 				err = errors.New("no webhook accepted the test call")
 			}
 			return err
-		}),
+		},
 	}
 	cmd.Flags().StringVar(&callType, "type", "track", "the `type` of the test call")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
@@ -232,33 +229,30 @@ otherwise it requires --yes.`,
 		ValidArgsFunction: onlyFirst(c.destinationNames()),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return limited(func(ctx context.Context, out io.Writer, args []string) error {
-			path := "/destinations/" + url.PathEscape(args[0])
-			if !yes {
-				if err := c.confirmRemoval(ctx, cmd, path); err != nil {
-					return err
-				}
-			}
-			if _, err := ask[any](ctx, &c, http.MethodDelete, path+"?discard=true", nil); err != nil {
+		path := "/destinations/" + url.PathEscape(args[0])
+		if !yes {
+			if err := c.confirmRemoval(cmd, path); err != nil {
 				return err
 			}
-			if c.output.data() {
-				return c.output.print(out, map[string]any{"removed": args[0]}, "")
-			}
-			fmt.Fprintf(out, "Removed %s\n", plain(args[0]))
-			return nil
-		})(cmd, args)
+		}
+		if _, err := ask[any](cmd.Context(), &c, http.MethodDelete, path+"?discard=true", nil); err != nil {
+			return err
+		}
+		return c.output.write(cmd, map[string]any{"removed": args[0]}, "", func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "Removed %s\n", plain(args[0]))
+			return err
+		})
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "skip the confirmation")
 	return c.addTo(cmd)
 }
 
 // confirmRemoval asks the user to confirm the removal of a destination.
-func (c *client) confirmRemoval(ctx context.Context, cmd *cobra.Command, path string) error {
+func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
 	if !terminal.Is(cmd.InOrStdin()) {
 		return usagef("removing the destination deletes its pending and failed calls: add --yes to confirm")
 	}
-	d, err := get[destination](ctx, c, path)
+	d, err := get[destination](cmd.Context(), c, path)
 	if err != nil {
 		return err
 	}
@@ -292,12 +286,9 @@ func newOpen() *cobra.Command {
 		}
 		page += "/"
 		if len(args) == 1 {
-			found, err := c.find(ctx, args[0])
+			found, err := c.mustFind(ctx, args[0])
 			if err != nil {
 				return err
-			}
-			if len(found) == 0 {
-				return fmt.Errorf("call %q not found: only recent calls can be shown", args[0])
 			}
 			page += "calls/" + found[0].Ref
 		}

@@ -105,17 +105,15 @@ func defaultData() string {
 }
 
 func (f *devFlags) run(cmd *cobra.Command) error {
-	c, err := f.config()
-	if err != nil {
-		return err
-	}
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
 	if f.verbose {
 		level.Set(slog.LevelDebug)
 	}
 	log := live.NewLog(cmd.ErrOrStderr())
-	s, err := startService(cmd.Context(), service.Options{Config: c, Dev: true, Log: newLogger(log, "text", level), Level: level}, "--")
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	c, stop, err := f.start(ctx, newLogger(log, "text", level), level, end)
 	if err != nil {
 		return err
 	}
@@ -123,16 +121,8 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	if f.json {
 		welcome = cmd.ErrOrStderr()
 	}
-	f.welcome(welcome, s.URL(), c.Admin.Token)
-	ctx, end := context.WithCancel(cmd.Context())
-	defer end()
-	ran := make(chan error, 1)
-	go func() {
-		ran <- s.Run(ctx)
-		end() // Run also returns before ctx ends if a listener fails
-	}()
-	source := followed{client: &client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}}
-	shown := f.show(ctx, cmd, source, log)
+	f.welcome(welcome, c.url, c.secret)
+	shown := f.show(ctx, cmd, followed{client: c}, log)
 	if !f.drawn(cmd) {
 		if shown != nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", shown)
@@ -140,8 +130,31 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 		}
 		<-ctx.Done()
 	}
-	end()
-	return errors.Join(shown, <-ran)
+	return errors.Join(shown, stop())
+}
+
+// start runs a collector, and returns a client for it and a function that stops it. level may be nil.
+// ended is called when the collector has stopped, also if a listener fails.
+func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.LevelVar, ended func()) (c *client, stop func() error, err error) {
+	settings, err := f.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := startService(ctx, service.Options{Config: settings, Dev: true, Log: log, Level: level}, "--")
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	ran := make(chan error, 1)
+	go func() {
+		ran <- s.Run(ctx)
+		ended()
+	}()
+	stop = func() error {
+		end()
+		return <-ran
+	}
+	return &client{url: s.AdminURL(), secret: settings.Admin.Token, requester: &http.Client{}}, stop, nil
 }
 
 // drawn reports whether activity is shown in the terminal UI.

@@ -59,13 +59,16 @@ respond.`,
 		if err != nil {
 			return usageError{err}
 		}
-		if err := c.printReport(cmd.OutOrStdout(), report, file, doc); err != nil {
+		err = printAnswer(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
+			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
+				return strings.TrimSuffix(place(file, doc.Line([]any{"expect", i})), ":")
+			})))
 			return err
+		})
+		if err == nil && !report.read.OK {
+			err = errReported
 		}
-		if !report.read.OK {
-			return errReported
-		}
-		return nil
+		return err
 	}
 	return c.addTo(cmd)
 }
@@ -156,17 +159,4 @@ func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) err
 		lines[i] = place(file, doc.Line(p.Path)) + " " + p.String()
 	}
 	return errors.New(strings.Join(lines, "\n"))
-}
-
-func (c *client) printReport(out io.Writer, report answer[expect.Report], file string, doc *yamldoc.Document) error {
-	if c.output.data() {
-		return c.output.print(out, report.raw, "expectations")
-	}
-	text := report.read.Text(func(i int) string {
-		return strings.TrimSuffix(place(file, doc.Line([]any{"expect", i})), ":")
-	})
-	for line := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintln(out, plain(line))
-	}
-	return nil
 }

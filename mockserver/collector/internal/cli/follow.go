@@ -169,7 +169,7 @@ func (f followed) Details(ctx context.Context, a live.Activity) (string, error) 
 func (f followed) Destinations(ctx context.Context) ([]live.Destination, error) {
 	ctx, cancel := context.WithTimeout(ctx, followWait)
 	defer cancel()
-	list, err := get[struct{ Destinations []destination }](ctx, f.client, "/destinations")
+	list, err := f.client.destinations(ctx)
 	all := []live.Destination{}
 	for _, d := range list.read.Destinations {
 		all = append(all, live.Destination{

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -62,19 +61,12 @@ func (c *client) useListenerOf(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return reportProblems(cmd, err)
 	}
-	host, port, err := net.SplitHostPort(settings.Listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+	scheme := "http"
+	if settings.TLS.CertFile != "" {
+		scheme = "https"
+		c.requester = tlsClient(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate's name is unknown here, and the request contains no secret
 	}
-	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
-		host = "localhost" // resolves to the IP version that the collector listens on
-	}
-	c.url = "http://" + net.JoinHostPort(host, port)
-	if settings.TLS.CertFile == "" {
-		return nil
-	}
-	c.url = "https://" + net.JoinHostPort(host, port)
-	c.requester = tlsClient(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate's name is unknown here, and the request contains no secret
+	c.url = config.LocalURL(scheme, settings.Listen)
 	return nil
 }
 

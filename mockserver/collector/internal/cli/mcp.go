@@ -133,25 +133,12 @@ func (f *mcpFlags) startDev(ctx context.Context, failed func(), log io.Writer) (
 		return nil, err
 	}
 	remove := func() error { return os.RemoveAll(f.dev.data) }
-	c, err := f.dev.config()
+	c, end, err := f.dev.start(ctx, newLogger(log, "text", slog.LevelWarn), nil, failed)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	s, err := startService(ctx, service.Options{Config: c, Dev: true, Log: newLogger(log, "text", slog.LevelWarn)}, "--")
-	if err != nil {
-		return nil, errors.Join(err, remove())
-	}
-	f.client = client{url: s.AdminURL(), secret: c.Admin.Token, requester: &http.Client{}}
-	ctx, end := context.WithCancel(ctx)
-	ran := make(chan error, 1)
-	go func() {
-		ran <- s.Run(ctx)
-		failed()
-	}()
-	return func() error {
-		end()
-		return errors.Join(<-ran, remove())
-	}, nil
+	f.client = *c
+	return func() error { return errors.Join(end(), remove()) }, nil
 }
 
 // serveHTTP serves streamable HTTP until ctx ends.
@@ -160,13 +147,9 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 	if err != nil {
 		return err
 	}
-	var listening net.ListenConfig
-	l, err := listening.Listen(ctx, "tcp", f.http)
+	l, err := service.Listen("http", f.http)
 	if err != nil {
-		if failed := (*net.OpError)(nil); errors.As(err, &failed) {
-			err = failed.Err // without the address
-		}
-		return explainStart(&service.ListenError{Setting: "http", Address: f.http, Err: err}, "--")
+		return explainStart(err, "--")
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case

@@ -12,13 +12,43 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newStdio returns a transport that reads messages from in and writes messages to out. Invalid
-// messages do not end the connection.
+// newStdio returns a transport that reads messages from in, one per line, and writes messages to out.
+// mcp.IOTransport closes the connection at the first invalid message. JSON-RPC requires an error
+// response instead.
 func newStdio(in io.Reader, out io.Writer) mcp.Transport {
 	shared := &sharedWriter{out: out}
-	return &mcp.IOTransport{
-		Reader: io.NopCloser(&messageReader{in: bufio.NewReader(in), out: shared}), Writer: shared,
-		MaxLineLength: -1, // messageReader limits messages
+	messages, valid := io.Pipe()
+	go func() { _ = valid.CloseWithError(copyMessages(valid, bufio.NewReader(in), shared)) }()
+	return &mcp.IOTransport{Reader: messages, Writer: shared, MaxLineLength: -1} // copyMessages limits messages
+}
+
+// copyMessages copies the valid messages, and responds to the others.
+func copyMessages(to io.Writer, in *bufio.Reader, out io.Writer) error {
+	for {
+		line, size, err := readMessage(in)
+		if problem := problemOf(line, size); problem != nil {
+			line, _ = json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
+			_, err = out.Write(append(line, '\n'))
+		} else if len(line) > 0 {
+			_, err = to.Write(append(line, '\n'))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readMessage reads a line. It returns the line without surrounding white space, and the size in bytes. If
+// the size exceeds maxMessage, line contains only a part. If err is not nil, the line is the last one.
+func readMessage(in *bufio.Reader) (line []byte, size int, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if size += len(part); size <= maxMessage {
+			line = append(line, part...)
+		}
+		if err != bufio.ErrBufferFull {
+			return bytes.TrimSpace(line), size, err
+		}
 	}
 }
 
@@ -35,50 +65,6 @@ func (w *sharedWriter) Write(b []byte) (int, error) {
 }
 
 func (w *sharedWriter) Close() error { return nil }
-
-// A messageReader reads JSON-RPC messages, one per line. mcp.IOTransport closes the connection at
-// the first invalid message. JSON-RPC requires an error response instead, so messageReader writes
-// this response to out and skips the message.
-type messageReader struct {
-	in      *bufio.Reader
-	out     io.Writer
-	message []byte // unread part of the current message
-}
-
-func (r *messageReader) Read(p []byte) (int, error) {
-	for len(r.message) == 0 {
-		line, size, err := r.line()
-		if problem := problemOf(line, size); problem != nil {
-			response, _ := json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
-			if _, err := r.out.Write(append(response, '\n')); err != nil {
-				return 0, err
-			}
-			line = nil
-		}
-		if len(line) > 0 {
-			r.message = append(line, '\n')
-		} else if err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, r.message)
-	r.message = r.message[n:]
-	return n, nil
-}
-
-// line reads a line. It returns the line without surrounding white space, and the size in bytes. If the
-// size exceeds maxMessage, line contains only a part. If err is not nil, the line is the last one.
-func (r *messageReader) line() (line []byte, size int, err error) {
-	for {
-		part, err := r.in.ReadSlice('\n')
-		if size += len(part); size <= maxMessage {
-			line = append(line, part...)
-		}
-		if err != bufio.ErrBufferFull {
-			return bytes.TrimSpace(line), size, err
-		}
-	}
-}
 
 // An errorResponse is the response to a message without a usable ID. Its ID is null, which
 // jsonrpc.EncodeMessage would omit.

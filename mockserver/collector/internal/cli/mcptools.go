@@ -134,11 +134,7 @@ type pageArgs struct {
 }
 
 func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err error) {
-	queue, err := get[export.Health](ctx, t.client, "/health")
-	if err != nil {
-		return r, err
-	}
-	list, err := get[struct{ Destinations []destination }](ctx, t.client, "/destinations")
+	queue, list, err := t.status(ctx)
 	if err != nil {
 		return r, err
 	}

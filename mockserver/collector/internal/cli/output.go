@@ -51,6 +51,14 @@ func (o *output) String() string { return string(*o) }
 // data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
+// write prints a value as data or, by default, with text. See print.
+func (o *output) write(cmd *cobra.Command, v any, list string, text func(out io.Writer) error) error {
+	if o.data() {
+		return o.print(cmd.OutOrStdout(), v, list)
+	}
+	return text(cmd.OutOrStdout())
+}
+
 // print prints a value, or a raw response, as data. In the format jsonl, it prints each element of the
 // field list on a line. If list is empty, it prints the value on one line.
 func (o *output) print(out io.Writer, v any, list string) error {
@@ -90,6 +98,11 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
+// withField returns an object with an additional first field. The object has at least one field.
+func withField(name string, value, object json.RawMessage) json.RawMessage {
+	return fmt.Appendf(nil, `{%q:%s,%s`, name, value, object[len("{"):])
+}
+
 // table prints a table. columns contains the names of the columns, separated by commas. The width is
 // limited to the terminal. Instead of a table without rows, table prints none, unless none is empty.
 func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
@@ -106,6 +119,16 @@ func table(out io.Writer, none, columns string, print func(row func(cells ...any
 	if err == nil && cut {
 		_, err = fmt.Fprintln(out, terminal.Faint.Paint("truncated to the width of the terminal: use --output jsonl for full values"))
 	}
+	return err
+}
+
+// section prints a table and an empty line, unless there are no rows.
+func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
+	if rows == 0 {
+		return nil
+	}
+	err := table(out, "", columns, print)
+	fmt.Fprintln(out)
 	return err
 }
 

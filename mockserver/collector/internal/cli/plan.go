@@ -101,9 +101,7 @@ func (c *checked) ok() bool {
 }
 
 func (c *checked) print(out io.Writer) {
-	for line := range strings.Lines(c.report.String()) {
-		fmt.Fprintln(out, plain(strings.TrimRight(line, "\n")))
-	}
+	fmt.Fprintln(out, plainLines(strings.TrimRight(c.report.String(), "\n")))
 	if passed := c.report.Passed(); passed > 0 {
 		fmt.Fprintf(out, "%s of types that are not in the plan\n", count(passed, "call"))
 	}
@@ -263,7 +261,8 @@ the given side.`,
 			return err
 		}
 		changes := plan.Diff(before, after)
-		if err := printChanges(cmd.OutOrStdout(), changes, form); err != nil {
+		data := map[string]any{"changes": append([]plan.Change{}, changes...)}
+		if err := form.write(cmd, data, "changes", func(out io.Writer) error { return printChanges(out, changes) }); err != nil {
 			return err
 		}
 		breaking := func(c plan.Change) bool {
@@ -277,10 +276,7 @@ the given side.`,
 	return cmd
 }
 
-func printChanges(out io.Writer, changes []plan.Change, form output) error {
-	if form.data() {
-		return form.print(out, map[string]any{"changes": append([]plan.Change{}, changes...)}, "changes")
-	}
+func printChanges(out io.Writer, changes []plan.Change) error {
 	if len(changes) == 0 {
 		fmt.Fprintln(out, "the plans allow the same calls")
 	}

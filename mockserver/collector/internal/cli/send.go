@@ -118,7 +118,8 @@ func newSendKind(k kind) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
-			return f.send(ctx, cmd.OutOrStdout(), k.name)
+			cmd.SetContext(ctx)
+			return f.send(cmd, k.name)
 		},
 	}
 	flags := cmd.Flags()
@@ -190,23 +191,22 @@ func readObject(s string) (json.RawMessage, error) {
 	return text, nil
 }
 
-func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error {
+func (f *sendFlags) send(cmd *cobra.Command, kind string) error {
 	c, err := f.call(kind)
 	if err != nil {
 		return err
 	}
-	if err := f.sendCall(ctx, f.writeKey, c); err != nil {
+	if err := f.sendCall(cmd.Context(), f.writeKey, c); err != nil {
 		return err
 	}
 	id := c["messageId"].(string)
 	if f.wait > 0 {
-		return f.showResult(ctx, out, id)
+		return f.showResult(cmd, id)
 	}
-	if f.output.data() {
-		return f.output.print(out, map[string]any{"messageId": id}, "")
-	}
-	fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
-	return nil
+	return f.output.write(cmd, map[string]any{"messageId": id}, "", func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
+		return err
+	})
 }
 
 // sendCall checks a call and sends it. writeKey may be empty.
@@ -298,26 +298,23 @@ func usedKey(flag string) (string, error) {
 
 // apiErrorOfTracking returns the error in a response of the tracking API.
 func apiErrorOfTracking(status int, data []byte) error {
-	var answer struct {
-		Code    tracking.Code `json:"code"`
-		Message string        `json:"message"`
-	}
-	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
+	var said apiError
+	switch {
+	case json.Unmarshal(data, &said) != nil || said.Message == "":
 		return answered(status, data)
+	case said.Code == tracking.CodeUnknownWriteKey:
+		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", said.Message)
 	}
-	if answer.Code == tracking.CodeUnknownWriteKey {
-		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", answer.Message)
-	}
-	return errors.New(answer.Message)
+	return errors.New(said.Message)
 }
 
 // showResult waits until no delivery of a call is pending and prints the results.
-func (f *sendFlags) showResult(ctx context.Context, out io.Writer, id string) error {
-	sent, decided, err := f.delivered(ctx, id, f.wait)
+func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
+	sent, decided, err := f.delivered(cmd.Context(), id, f.wait)
 	if err != nil {
 		return err
 	}
-	if err := f.showCall(ctx, out, id); err != nil {
+	if err := f.showCall(cmd, id); err != nil {
 		return err
 	}
 	if !decided {
@@ -329,7 +326,7 @@ func (f *sendFlags) showResult(ctx context.Context, out io.Writer, id string) er
 // delivered waits until no delivery of a call is pending. decided is false if this takes longer than
 // the limit.
 func (c *client) delivered(ctx context.Context, id string, limit time.Duration) (sent call, decided bool, err error) {
-	list, err := get[struct{ Destinations []destination }](ctx, c, "/destinations")
+	list, err := c.destinations(ctx)
 	if err != nil {
 		return sent, false, err
 	}

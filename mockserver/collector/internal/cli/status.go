@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +36,22 @@ func (d *destination) state() string {
 	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
+// A destinationList is the JSON format of the destinations in the admin API.
+type destinationList struct{ Destinations []destination }
+
+// destinations returns all destinations.
+func (c *client) destinations(ctx context.Context) (answer[destinationList], error) {
+	return get[destinationList](ctx, c, "/destinations")
+}
+
+// status returns the health of the collector and all destinations.
+func (c *client) status(ctx context.Context) (health answer[export.Health], list answer[destinationList], err error) {
+	if health, err = get[export.Health](ctx, c, "/health"); err == nil {
+		list, err = c.destinations(ctx)
+	}
+	return health, list, err
+}
+
 func newStatus() *cobra.Command {
 	var c client
 	return c.addTo(&cobra.Command{
@@ -46,28 +61,23 @@ func newStatus() *cobra.Command {
 state, its number of pending calls and the age of the oldest.`,
 		Example: "  collector status\n  collector status --json | jq '.destinations[].ledger.pending'",
 		Args:    noArgs,
-		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			queue, err := get[export.Health](ctx, &c, "/health")
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			queue, list, err := c.status(cmd.Context())
 			if err != nil {
 				return err
 			}
-			list, err := get[struct{ Destinations []destination }](ctx, &c, "/destinations")
-			if err != nil {
-				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, json.RawMessage(fmt.Appendf(nil, `{"health":%s,%s`, queue.raw, list.raw[len("{"):])), "")
-			}
-			printHealth(out, &queue.read)
-			if len(list.read.Destinations) == 0 {
-				return nil
-			}
-			return table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
-				for _, d := range list.read.Destinations {
-					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
+			return c.output.write(cmd, withField("health", queue.raw, list.raw), "", func(out io.Writer) error {
+				printHealth(out, &queue.read)
+				if len(list.read.Destinations) == 0 {
+					return nil
 				}
+				return table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
+					for _, d := range list.read.Destinations {
+						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
+					}
+				})
 			})
-		}),
+		},
 	})
 }
 
@@ -122,21 +132,20 @@ The exit code is 1 if a ledger does not balance. Calls can be accepted and deliv
 during the check. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    noArgs,
-		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			answer, err := get[export.Proofs](ctx, &c, "/ledger?verify=true")
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			answer, err := get[export.Proofs](cmd.Context(), &c, "/ledger?verify=true")
+			if err == nil {
+				err = printAnswer(cmd, &c, answer, "destinations", printProofs)
 			}
-			err = printAnswer(&c, out, answer, "destinations", func(p export.Proofs) error { return printProofs(out, &p) })
 			if err == nil && !answer.read.Holds {
 				err = errors.New("the ledger does not balance")
 			}
 			return err
-		}),
+		},
 	})
 }
 
-func printProofs(out io.Writer, p *export.Proofs) error {
+func printProofs(out io.Writer, p export.Proofs) error {
 	defer func() {
 		for _, l := range p.Lists {
 			fmt.Fprintln(out, plain(l.String()))
@@ -189,12 +198,12 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 		Example:           "  collector " + verb + " crm",
 		Args:              oneDestination,
 		ValidArgsFunction: onlyFirst(c.destinationNames()),
-		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(args[0]) + "/" + verb}
-			return show(ctx, &c, out, post, func(d destination) error {
+			return show(cmd, &c, post, func(out io.Writer, d destination) error {
 				_, err := fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 				return err
 			})
-		}),
+		},
 	})
 }

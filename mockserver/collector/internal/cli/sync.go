@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -144,8 +145,8 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(&f.client, cmd.OutOrStdout(), s, "", func(s users.Sync) error {
-		f.report(cmd.OutOrStdout(), k, name, s)
+	return printAnswer(cmd, &f.client, s, "", func(out io.Writer, s users.Sync) error {
+		f.report(out, k, name, s)
 		return nil
 	})
 }
@@ -223,33 +224,24 @@ func (k listKind) newList() *cobra.Command {
 		Short:   "List the " + k.plural + " and the progress of their syncs",
 		Example: "  collector " + string(k.kind) + " list",
 		Args:    noArgs,
-		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
-			found, raw, err := k.all(ctx, &c)
-			if err != nil {
-				return err
-			}
-			if c.output.data() {
-				return c.output.print(out, raw, "computations")
-			}
-			return table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
-				for _, one := range found {
-					row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
-				}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, &c, query{path: "/computations", list: "computations"}, func(out io.Writer, list computations) error {
+				return table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
+					for _, one := range list.of(k.kind) {
+						row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
+					}
+				})
 			})
-		}),
+		},
 	})
 }
 
-// all returns the computations of this kind. It also returns the raw response, which contains all
-// computations.
-func (k listKind) all(ctx context.Context, c *client) (found []users.Computation, raw any, err error) {
-	list, err := get[struct{ Computations []users.Computation }](ctx, c, "/computations")
-	for _, one := range list.read.Computations {
-		if one.Kind == k.kind {
-			found = append(found, one)
-		}
-	}
-	return found, list.raw, err
+// computations is the JSON format of all audiences and computed traits in the admin API.
+type computations struct{ Computations []users.Computation }
+
+// of returns the computations of a kind.
+func (c computations) of(kind users.ComputationKind) []users.Computation {
+	return slices.DeleteFunc(c.Computations, func(one users.Computation) bool { return one.Kind != kind })
 }
 
 func (k listKind) newForget() *cobra.Command {
@@ -262,20 +254,19 @@ func (k listKind) newForget() *cobra.Command {
 keeps its data. The next sync sends calls for all users again.`,
 		Example: "  collector " + string(k.kind) + " forget 'Big Spenders' --destination crm",
 		Args:    oneName,
-		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
-			one, err := k.find(ctx, &c, args[0], q.Get("source"), q.Get("destination"))
+		RunE: func(cmd *cobra.Command, args []string) error {
+			one, err := k.find(cmd.Context(), &c, args[0], q.Get("source"), q.Get("destination"))
 			if err != nil {
 				return err
 			}
-			if _, err := ask[any](ctx, &c, http.MethodDelete, "/computations/"+one.ID, nil); err != nil {
+			if _, err := ask[any](cmd.Context(), &c, http.MethodDelete, "/computations/"+one.ID, nil); err != nil {
 				return err
 			}
-			if c.output.data() {
-				return c.output.print(out, map[string]any{"forgotten": one.ID}, "")
-			}
-			fmt.Fprintf(out, "Deleted %s %q (source %s, destination %s)\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
-			return nil
-		}),
+			return c.output.write(cmd, map[string]any{"forgotten": one.ID}, "", func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "Deleted %s %q (source %s, destination %s)\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
+				return err
+			})
+		},
 	}
 	parameterFlag(cmd, q, "source", "the source, if the name is ambiguous")
 	c.destinationFlag(cmd, q, "the destination, if the name is ambiguous")
@@ -284,13 +275,13 @@ keeps its data. The next sync sends calls for all users again.`,
 
 // find returns the computation with this name. source and destination may be empty.
 func (k listKind) find(ctx context.Context, c *client, name, source, destination string) (users.Computation, error) {
-	all, _, err := k.all(ctx, c)
+	all, err := get[computations](ctx, c, "/computations")
 	if err != nil {
 		return users.Computation{}, err
 	}
 	var found []users.Computation
 	var places []string
-	for _, one := range all {
+	for _, one := range all.read.of(k.kind) {
 		if (one.Name == name || one.Key == name) && (source == "" || one.Source == source) && (destination == "" || one.Destination == destination) {
 			found = append(found, one)
 			places = append(places, fmt.Sprintf("source %s, destination %s", one.Source, one.Destination))

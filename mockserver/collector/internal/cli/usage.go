@@ -20,12 +20,14 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // errReported is the error of a command that has already printed its errors. The exit code is 1.
 var errReported = errors.New("it was reported")
 
-// noArgs accepts no arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
+// atMost returns a check for at most n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("unexpected argument %q: see %s --help", args[n], cmd.CommandPath())
+		}
+		return nil
 	}
-	return nil
 }
 
 // oneCommand checks the arguments of a command group. Each argument is an unknown command.
@@ -53,6 +55,8 @@ func exactly(n int, usage string) cobra.PositionalArgs {
 }
 
 var (
+	noArgs         = atMost(0)
+	atMostOne      = atMost(1)
 	oneName        = exactly(1, "specify one name, in quotes if it contains spaces: %s")
 	oneDestination = exactly(1, "specify one destination: %s; collector status lists them")
 	onePlan        = exactly(1, "specify a plan file: %s")
@@ -72,14 +76,6 @@ func listGroup(cmd, list *cobra.Command, commands ...*cobra.Command) *cobra.Comm
 	cmd.RunE = list.RunE
 	cmd.Flags().AddFlagSet(list.Flags())
 	return cmd
-}
-
-// atMostOne accepts no argument or one argument.
-func atMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usagef("unexpected argument %q: see %s --help", args[1], cmd.CommandPath())
-	}
-	return nil
 }
 
 // requireOne checks that at least one of the flags is set.

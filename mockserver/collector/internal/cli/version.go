@@ -65,18 +65,14 @@ func newVersion() *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := thisBuild()
-			if form.data() {
-				return form.print(cmd.OutOrStdout(), b, "")
-			}
-			b.print(cmd.OutOrStdout())
-			return nil
+			return form.write(cmd, b, "", b.print)
 		},
 	}
 	form.addOutputTo(cmd)
 	return cmd
 }
 
-func (b *build) print(out io.Writer) {
+func (b *build) print(out io.Writer) error {
 	fmt.Fprintln(out, "collector", b.Version)
 	if b.Commit != "" {
 		changes := ""
@@ -85,5 +81,6 @@ func (b *build) print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "commit %s of %s%s\n", b.Commit, b.Time, changes)
 	}
-	fmt.Fprintf(out, "%s on %s/%s\n", b.Go, b.OS, b.Arch)
+	_, err := fmt.Fprintf(out, "%s on %s/%s\n", b.Go, b.OS, b.Arch)
+	return err
 }

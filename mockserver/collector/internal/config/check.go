@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -22,7 +24,7 @@ import (
 
 // check reports invalid and contradictory values, and reads the files that the settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
-	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
+	var wrong report = func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
 	c.checkSecrets(d, wrong)
 	c.checkStore(wrong)
@@ -35,13 +37,18 @@ func (c *Config) check(d *decoder, lookup settings.Resolver) {
 	c.checkOTLP(wrong)
 	c.checkReachable(wrong, lookup)
 	problems := slices.Concat(c.Settings().HashProblems([]byte(c.RedactKey)), c.Settings().TransformProblems(jq.Compile))
-	for _, p := range settings.FieldErrors(errors.Join(append(problems, c.Settings().Validate())...)) {
-		wrong(p.Field, p.Problem, p.Hint)
-	}
+	wrong.all("", append(problems, c.Settings().Validate())...)
 	for i, source := range c.Sources {
 		if p := settings.CheckKey(fmt.Sprintf("sources[%d].writeKey", i), source.WriteKey); p != nil {
 			wrong(p.Field, p.Problem, p.Hint)
 		}
+	}
+}
+
+// all reports the [*webhook.FieldError]s that errs join. prefix is added to their fields.
+func (wrong report) all(prefix string, errs ...error) {
+	for _, p := range settings.FieldErrors(errors.Join(errs...)) {
+		wrong(prefix+p.Field, p.Problem, p.Hint)
 	}
 }
 
@@ -104,6 +111,14 @@ func Loopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// LocalURL returns the URL of a listener for programs on this machine.
+func LocalURL(scheme, address string) string {
+	if host, port, err := net.SplitHostPort(address); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
+		address = net.JoinHostPort("localhost", port) // resolves to the IP version that the collector listens on
+	}
+	return scheme + "://" + address
 }
 
 func (c *Config) checkStore(wrong report) {
@@ -173,7 +188,7 @@ func (c *Config) checkLimits(wrong report) {
 	if c.Limits.BodyBytes > maxBody {
 		wrong("limits.bodyBytes", "is too large", "use at most 4MiB")
 	}
-	if keep := time.Duration(c.Limits.Keep); keep > 0 && keep < minKeep {
+	if keep := c.Limits.Keep; keep > 0 && keep < minKeep {
 		wrong("limits.keep", fmt.Sprintf("is %v, but calls are retried for 4 hours", keep), "use 5h or more")
 	}
 }
@@ -233,7 +248,7 @@ func (c *Config) checkAlerts(wrong report, lookup settings.Resolver) {
 	if c.Alerts == nil {
 		return
 	}
-	wrong.oneOf("alerts.format", c.Alerts.Format, AlertsJSON, AlertsSlack)
+	wrong.oneOf("alerts.format", c.Alerts.Format, alerts.JSON, alerts.Slack)
 	if c.Alerts.Webhook == "" {
 		wrong("alerts.webhook", "is not set", "set it to the URL that receives alerts, or remove alerts")
 		return
@@ -256,7 +271,7 @@ func (c *Config) checkOTLP(wrong report) {
 	if o == nil {
 		return
 	}
-	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, OTLPOverGRPC, OTLPOverHTTP)
+	wrong.oneOf("telemetry.otlp.protocol", o.Protocol, telemetry.GRPC, telemetry.HTTP)
 	if o.Endpoint != "" && !isOTLPEndpoint(o.Endpoint) {
 		wrong("telemetry.otlp.endpoint", "is neither a URL nor host:port", "use the address of the receiver, such as http://127.0.0.1:4318") // the value may contain a password
 	}
@@ -266,7 +281,7 @@ func (c *Config) checkOTLP(wrong report) {
 	if r := o.Traces.Ratio; r != nil && !(*r >= 0 && *r <= 1) {
 		wrong("telemetry.otlp.traces.ratio", fmt.Sprintf("is %v", *r), "use a number from 0 to 1, such as 0.1 for 10 % of the traces")
 	}
-	if i := time.Duration(o.Metrics.Interval); i != 0 && i < time.Second {
+	if i := o.Metrics.Interval; i != 0 && i < time.Second {
 		wrong("telemetry.otlp.metrics.interval", fmt.Sprintf("is %v", i), "use 1s or more")
 	}
 	for name, value := range o.Headers {
@@ -306,9 +321,7 @@ func (c *Config) checkDestinations(wrong report) {
 // checkReachable reports webhooks that egress does not allow.
 func (c *Config) checkReachable(wrong report, lookup settings.Resolver) {
 	for i, d := range c.Settings().Destinations {
-		for _, p := range settings.FieldErrors(settings.CheckReachable(c.policy(), &d.Settings, nil, lookup)) {
-			wrong(fmt.Sprintf("destinations[%d].%s", i, p.Field), p.Problem, p.Hint)
-		}
+		wrong.all(fmt.Sprintf("destinations[%d].", i), settings.CheckReachable(c.policy(), &d.Settings, nil, lookup))
 	}
 }
 

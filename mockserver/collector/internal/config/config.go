@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
@@ -20,14 +22,14 @@ type Config struct {
 	Strict bool   `yaml:"strict"` // whether to respond with 400 to requests that contain an invalid call
 	Limits Limits `yaml:"limits"`
 	// HTTPConfig contains the retry settings that clients receive with the settings of a source.
-	HTTPConfig JSONObject `yaml:"httpConfig"`
-	Egress     Egress     `yaml:"egress"`
-	Admin      Admin      `yaml:"admin"`
-	TLS        TLS        `yaml:"tls"`
-	Log        Log        `yaml:"log"`
-	Alerts     *Alerts    `yaml:"alerts"` // nil if there are no alerts
-	Telemetry  Telemetry  `yaml:"telemetry"`
-	RedactKey  string     `yaml:"redactKey"` // key of the hashes in redacted calls
+	HTTPConfig JSONObject     `yaml:"httpConfig"`
+	Egress     Egress         `yaml:"egress"`
+	Admin      Admin          `yaml:"admin"`
+	TLS        TLS            `yaml:"tls"`
+	Log        Log            `yaml:"log"`
+	Alerts     *alerts.Config `yaml:"alerts"` // nil if there are no alerts
+	Telemetry  Telemetry      `yaml:"telemetry"`
+	RedactKey  string         `yaml:"redactKey"` // key of the hashes in redacted calls
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -48,30 +50,22 @@ const DefaultListen = "127.0.0.1:8765"
 
 // NATS configures an existing NATS cluster.
 type NATS struct {
-	URL         string `yaml:"url"`
-	Credentials string `yaml:"credentials"` // path of a credentials file
-	CAFile      string `yaml:"caFile"`
-	CertFile    string `yaml:"certFile"`
-	KeyFile     string `yaml:"keyFile"`
-	Replicas    int    `yaml:"replicas"` // defaults to 3
-	Name        string `yaml:"name"`     // prefix of streams and subjects; defaults to "analytics"
-	Monitor     string `yaml:"monitor"`  // comma-separated monitoring URLs of the servers
-	// AcceptLazySync allows servers that acknowledge calls before they are on disk.
-	AcceptLazySync bool `yaml:"acceptLazySync"`
+	jetstream.NATS
+	Name string `yaml:"name"` // prefix of streams and subjects; defaults to "analytics"
 }
 
 // Limits limits requests, the queue and retained data. Zero selects the default.
 type Limits struct {
-	Queue          Size     `yaml:"queue"`
-	Keep           Duration `yaml:"keep"`
-	BodyBytes      Size     `yaml:"bodyBytes"`
-	CallBytes      Size     `yaml:"callBytes"`
-	BatchCalls     int      `yaml:"batchCalls"`
-	CallsPerSecond int      `yaml:"callsPerSecond"`
-	Concurrency    int      `yaml:"concurrency"`
-	DedupWindow    Duration `yaml:"dedupWindow"`
-	DedupCalls     int      `yaml:"dedupCalls"`
-	History        int      `yaml:"history"`
+	Queue          Size          `yaml:"queue"`
+	Keep           time.Duration `yaml:"keep"`
+	BodyBytes      Size          `yaml:"bodyBytes"`
+	CallBytes      Size          `yaml:"callBytes"`
+	BatchCalls     int           `yaml:"batchCalls"`
+	CallsPerSecond int           `yaml:"callsPerSecond"`
+	Concurrency    int           `yaml:"concurrency"`
+	DedupWindow    time.Duration `yaml:"dedupWindow"`
+	DedupCalls     int           `yaml:"dedupCalls"`
+	History        int           `yaml:"history"`
 }
 
 // A JSONObject is the text of a JSON object.
@@ -106,62 +100,9 @@ type Log struct {
 	Format string `yaml:"format"` // text or json; defaults to text
 }
 
-// Alerts configures the webhook for alerts.
-type Alerts struct {
-	Webhook      string            `yaml:"webhook"`
-	After        Duration          `yaml:"after"`  // downtime of a destination before an alert; defaults to 5m
-	Format       string            `yaml:"format"` // AlertsJSON or AlertsSlack; defaults to AlertsJSON
-	SharedSecret string            `yaml:"sharedSecret"`
-	Signature    string            `yaml:"signature"`
-	Headers      map[string]string `yaml:"headers"`
-}
-
-// Values of Alerts.Format.
-const (
-	AlertsJSON  = "json"
-	AlertsSlack = "slack" // format of Slack's incoming webhooks
-)
-
-// Settings returns the settings of the webhook.
-func (a *Alerts) Settings() webhook.Settings {
-	return webhook.Settings{
-		Webhooks:     []webhook.Endpoint{{URL: a.Webhook, Headers: a.Headers}},
-		SharedSecret: a.SharedSecret, Signature: webhook.Signature(a.Signature),
-	}
-}
-
 // Telemetry configures the export of traces and metrics.
 type Telemetry struct {
-	OTLP *OTLP `yaml:"otlp"` // nil if nothing is exported
-}
-
-// An OTLP configures an OpenTelemetry receiver. Environment variables with the prefix OTEL_ provide
-// values for omitted settings.
-type OTLP struct {
-	Endpoint string            `yaml:"endpoint"`
-	Protocol string            `yaml:"protocol"` // OTLPOverGRPC or OTLPOverHTTP
-	Headers  map[string]string `yaml:"headers"`
-	Insecure bool              `yaml:"insecure"` // do not use TLS if the endpoint is host:port
-	Traces   OTLPTraces        `yaml:"traces"`
-	Metrics  OTLPMetrics       `yaml:"metrics"`
-}
-
-// Values of OTLP.Protocol.
-const (
-	OTLPOverGRPC = "grpc"
-	OTLPOverHTTP = "http"
-)
-
-// OTLPTraces configures the export of traces.
-type OTLPTraces struct {
-	Enabled *bool    `yaml:"enabled"` // defaults to true
-	Ratio   *float64 `yaml:"ratio"`   // share of traces to export if the sender has not decided; defaults to 1
-}
-
-// OTLPMetrics configures the export of metrics.
-type OTLPMetrics struct {
-	Enabled  *bool    `yaml:"enabled"`  // defaults to true
-	Interval Duration `yaml:"interval"` // defaults to 1m
+	OTLP *telemetry.Config `yaml:"otlp"` // nil if nothing is exported
 }
 
 // SlogLevel returns the log level.
@@ -224,9 +165,6 @@ func (c *Config) CollectorLimits() tracking.Limits {
 // A Sync is the interval between syncs to disk. If it is zero, the collector syncs before each
 // response.
 type Sync time.Duration
-
-// A Duration is a positive duration in the format of time.ParseDuration.
-type Duration time.Duration
 
 // A Size is a number of bytes.
 type Size int64

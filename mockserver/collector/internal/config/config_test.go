@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -81,20 +83,20 @@ destinations:
 	want := &Config{
 		Listen: ":8080", Data: filepath.Join(dir, "queue"), Sync: Sync(time.Second), Strict: true,
 		Limits: Limits{
-			Queue: 10e9, Keep: Duration(12 * time.Hour), BodyBytes: 1 << 20, CallBytes: 64 << 10, BatchCalls: 5000, CallsPerSecond: 100,
-			Concurrency: 16, DedupWindow: Duration(48 * time.Hour), DedupCalls: 1000, History: 500,
+			Queue: 10e9, Keep: 12 * time.Hour, BodyBytes: 1 << 20, CallBytes: 64 << 10, BatchCalls: 5000, CallsPerSecond: 100,
+			Concurrency: 16, DedupWindow: 48 * time.Hour, DedupCalls: 1000, History: 500,
 		},
 		HTTPConfig: JSONObject(`{"backoffConfig":{"maxRetryCount":3}}`),
 		Egress:     Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}, Proxy: "environment"},
 		Admin:      Admin{Listen: "127.0.0.1:9000", TokenFile: filepath.Join(dir, "token"), Token: "let me in", Hosts: []string{"collector.example.com"}},
 		Log:        Log{Level: "debug", Format: "json"},
-		Alerts: &Alerts{
-			Webhook: "https://example.com/alerts", After: Duration(10 * time.Minute), Format: AlertsSlack,
+		Alerts: &alerts.Config{
+			Webhook: "https://example.com/alerts", After: 10 * time.Minute, Format: alerts.Slack,
 			SharedSecret: "from the environment", Signature: "both", Headers: map[string]string{"X-Team": "ops"},
 		},
-		Telemetry: Telemetry{OTLP: &OTLP{
-			Endpoint: "https://otel.example.com:4317", Protocol: OTLPOverGRPC, Headers: map[string]string{"X-Token": "from the environment"},
-			Traces: OTLPTraces{Enabled: &yes, Ratio: &quarter}, Metrics: OTLPMetrics{Enabled: &no, Interval: Duration(30 * time.Second)},
+		Telemetry: Telemetry{OTLP: &telemetry.Config{
+			Endpoint: "https://otel.example.com:4317", Protocol: telemetry.GRPC, Headers: map[string]string{"X-Token": "from the environment"},
+			Traces: telemetry.Traces{Enabled: &yes, Ratio: &quarter}, Metrics: telemetry.Metrics{Enabled: &no, Interval: 30 * time.Second},
 		}},
 		Sources: []Source{
 			{Name: "web", WriteKey: "from the environment"},
@@ -381,4 +383,13 @@ func TestRepeatedAliases(t *testing.T) {
 		strings.Repeat("- *d\n", 2000)
 	_, err := parse("c.yaml", []byte(text), testExpander("/c"), noNames)
 	assert.EqualError(t, err, "c.yaml: has more than 100000 values, including values that aliases repeat: use fewer aliases")
+}
+
+func TestLocalURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+		":80": "http://localhost:80", "collector.example.com:80": "http://collector.example.com:80",
+	} {
+		assert.Equal(t, want, LocalURL("http", address))
+	}
 }

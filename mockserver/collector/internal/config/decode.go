@@ -131,8 +131,8 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 		v = v.Elem()
 	}
 	target := v.Addr().Interface()
-	if duration, ok := target.(*time.Duration); ok {
-		target = (*Duration)(duration)
+	if d, ok := target.(*time.Duration); ok {
+		target = (*positiveDuration)(d)
 	}
 	if unmarshaler, ok := target.(encoding.TextUnmarshaler); ok {
 		d.text(node, field, unmarshaler)
@@ -262,16 +262,11 @@ const maxMerges = 10
 
 // members calls see for each field of a mapping. Merged fields come first.
 func (d *decoder) members(node ast.Node, field string, merges int, see func(key string, at *token.Token, value ast.Node)) {
-	var values []*ast.MappingValueNode
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
-		d.wrong(node.GetToken(), field, "must be a mapping, not "+kindOf(node), "write each setting as name: value")
+	if kind := kindOf(node); kind != mapping {
+		d.wrong(node.GetToken(), field, "must be "+mapping+", not "+kind, "write each setting as name: value")
 		return
 	}
+	values := yamldoc.Members(node)
 	for _, m := range values {
 		if merged := d.resolve(m.Value); m.Key.IsMergeKey() && merged != nil && merges < maxMerges {
 			d.members(merged, field, merges+1, see)
@@ -336,11 +331,13 @@ func meaning(field string) string {
 	return ""
 }
 
+const mapping = "a mapping"
+
 // kindOf describes a node.
 func kindOf(node ast.Node) string {
 	switch node.Type() {
 	case ast.MappingType, ast.MappingValueType:
-		return "a mapping"
+		return mapping
 	case ast.SequenceType:
 		return "a list"
 	default:

@@ -73,7 +73,7 @@ func schemaOf(t *testing.T, path string, of reflect.Type) object {
 		return scalar(`[0-9.]+ ?([kKmMgGtT][iI]?)?[bB]?`, object{"type": "number", "exclusiveMinimum": 0})
 	case reflect.TypeFor[Sync]():
 		return scalar(`always|`+duration, object{"const": "always"})
-	case reflect.TypeFor[Duration](), reflect.TypeFor[time.Duration](), reflect.TypeFor[webhook.Duration]():
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[webhook.Duration]():
 		return object{"type": []any{"string", "null"}, "pattern": `^` + duration + `$|\$\{`}
 	case reflect.TypeFor[netip.Prefix](), reflect.TypeFor[JSONObject]():
 		return object{"type": []any{"string", "null"}}

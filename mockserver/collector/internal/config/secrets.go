@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
@@ -43,7 +44,7 @@ func (c *Config) secrets() []secret {
 	}
 	if a := c.Alerts; a != nil {
 		all = append(append(all, secret{"alerts.sharedSecret", a.SharedSecret, ""}), headerSecrets("alerts", a.Headers)...)
-		if a.Format == AlertsSlack { // Slack accepts messages from anyone who knows the URL
+		if a.Format == alerts.Slack { // Slack accepts messages from anyone who knows the URL
 			all = append(all, secret{"alerts.webhook", a.Webhook, ""})
 		}
 	}

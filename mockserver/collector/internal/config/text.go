@@ -28,13 +28,16 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return errors.New("use a size such as 512KB, 8GB or 8GiB")
 }
 
+// A positiveDuration is a time.Duration above zero.
+type positiveDuration time.Duration
+
 // UnmarshalText parses a duration such as 90s or 24h.
-func (d *Duration) UnmarshalText(text []byte) error {
+func (d *positiveDuration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v <= 0 {
 		return errors.New("use a duration such as 90s, 15m or 24h")
 	}
-	*d = Duration(v)
+	*d = positiveDuration(v)
 	return nil
 }
 

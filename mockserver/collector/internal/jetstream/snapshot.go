@@ -74,8 +74,8 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	for name, m := range marks {
 		data = record.AppendNumbers(record.AppendText(data, name), m.last, m.messages)
 	}
-	data = record.AppendText(data, string(j.ledger.Encode()))
-	data = record.AppendText(data, string(s.base))
+	data = record.AppendText(data, j.ledger.Encode())
+	data = record.AppendText(data, s.base)
 	data = datadir.Seal(s2.Encode(nil, data))
 	encoded := time.Since(encoding)
 	if err := j.syncStreams(began); err != nil {
@@ -187,7 +187,7 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	d := record.Decoder{Rest: data[1:]}
 	s := &snapshot{number: d.Uint(), marks: map[string]extentMark{}}
 	for range d.Int(len(data)) {
-		name := string(d.Bytes())
+		name := d.Text()
 		s.marks[name] = extentMark{d.Uint(), d.Uint()}
 	}
 	account, base := d.Bytes(), d.Bytes()

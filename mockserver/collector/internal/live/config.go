@@ -9,7 +9,6 @@ import (
 // A Config configures Show.
 type Config struct {
 	Source Source
-	After  string // position to start at
 	Title  string // shown in the first row
 	URL    string // URL of the inspector, without a trailing slash
 	Open   func(url string) error

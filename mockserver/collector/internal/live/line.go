@@ -40,6 +40,19 @@ func fitting(columns int) widths {
 // clockForm is the format of times. Times are local.
 const clockForm = "15:04:05.000"
 
+// linesOf returns the lines of a page.
+func linesOf(page *Page) (lines []line) {
+	if page.Skipped > 0 {
+		lines = append(lines, moreLine(page.Skipped))
+	}
+	for i := range page.Activity {
+		if l, ok := lineOf(&page.Activity[i]); ok {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
 // lineOf returns the line of an activity. It returns false if another line contains the same result.
 func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a

@@ -70,7 +70,7 @@ type (
 )
 
 func newModel(ctx context.Context, c Config) *model {
-	return &model{ctx: ctx, config: c, place: c.After, selected: -1}
+	return &model{ctx: ctx, config: c, selected: -1}
 }
 
 // append adds a line. If there are too many lines, it drops the oldest lines. While the view is

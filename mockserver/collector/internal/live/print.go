@@ -71,20 +71,15 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 // printed formats a page.
 func printed(page *Page, form Form, paint bool) []byte {
 	var b bytes.Buffer
-	write := func(l line) {
-		b.WriteString(l.row(wide, false, paint) + "\n")
-	}
-	if page.Skipped > 0 && form == Lines {
-		write(moreLine(page.Skipped))
-	}
-	for i := range page.Activity {
-		a := &page.Activity[i]
-		if form == JSON {
+	if form == JSON {
+		for _, a := range page.Activity {
 			b.Write(text.PlainJSON(a.raw))
 			b.WriteByte('\n')
-		} else if l, ok := lineOf(a); ok {
-			write(l)
 		}
+		return b.Bytes()
+	}
+	for _, l := range linesOf(page) {
+		b.WriteString(l.row(wide, false, paint) + "\n")
 	}
 	return b.Bytes()
 }

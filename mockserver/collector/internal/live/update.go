@@ -85,13 +85,10 @@ func (m *model) take(page *Page) tea.Cmd {
 	m.place, m.lost = page.Next, ""
 	pause := framePause
 	if page.Skipped > 0 {
-		m.append(moreLine(page.Skipped))
 		pause = crowdedPause
 	}
-	for i := range page.Activity {
-		if l, ok := lineOf(&page.Activity[i]); ok {
-			m.append(l)
-		}
+	for _, l := range linesOf(page) {
+		m.append(l)
 	}
 	return askAfter(pause)
 }

@@ -87,7 +87,7 @@ func New(version string) *Metrics {
 		Name: "collector_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build, (*state)(m),
+	m.registry.MustRegister(build, prometheus.CollectorFunc(m.collect),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -181,16 +181,10 @@ func (m *Metrics) ended(e tracking.Ended) {
 	}
 }
 
-// state collects the values that are read at each scrape.
-type state Metrics
-
-// Describe implements prometheus.Collector. It sends nothing, because the metrics vary between
-// scrapes. Prometheus therefore does not check them.
-func (*state) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (s *state) Collect(out chan<- prometheus.Metric) {
-	c := s.watched.Load()
+// collect sends the values that are read at each scrape. Before Watch, it sends nothing. The metrics
+// are therefore not described, and can vary between scrapes.
+func (m *Metrics) collect(out chan<- prometheus.Metric) {
+	c := m.watched.Load()
 	if c == nil {
 		return
 	}

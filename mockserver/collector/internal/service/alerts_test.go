@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -60,7 +61,7 @@ func TestAlerts(t *testing.T) {
 			hook("refusing", refusing.URL),
 			hook("unreachable", "http://"+closed),
 		},
-		Alerts: &config.Alerts{Webhook: url, After: config.Duration(time.Millisecond), SharedSecret: "hush", Headers: map[string]string{"X-Team": "ops"}},
+		Alerts: &alerts.Config{Webhook: url, After: time.Millisecond, SharedSecret: "hush", Headers: map[string]string{"X-Team": "ops"}},
 	}
 	s := start(t, Options{Config: &c})
 	require.True(t, send(s.URL(), "web-key", "a", 3))
@@ -89,7 +90,7 @@ func TestAlerts(t *testing.T) {
 		return nil
 	})
 	changed := c
-	changed.Alerts = &config.Alerts{Webhook: slack, Format: config.AlertsSlack}
+	changed.Alerts = &alerts.Config{Webhook: slack, Format: alerts.Slack}
 	restart, err := s.Reload(t.Context(), &changed)
 	require.NoError(t, err)
 	assert.Empty(t, restart)
@@ -108,7 +109,7 @@ func TestEgressAppliesToAlerts(t *testing.T) {
 		Listen: "127.0.0.1:0", Data: t.TempDir(),
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{hook("refused", "http://127.0.0.1:1/")},
-		Alerts:       &config.Alerts{Webhook: url},
+		Alerts:       &alerts.Config{Webhook: url},
 	}
 	s := start(t, Options{Config: &c})
 	require.True(t, send(s.URL(), "web-key", "a", 1))

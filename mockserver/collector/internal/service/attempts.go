@@ -49,7 +49,10 @@ func (l *attemptLog) read(hear func(event.Event)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.reading.Go(func() {
-		next, err := l.restore(ctx)
+		newest, next, err := l.log.Newest(ctx, restoredBytes)
+		for _, record := range newest {
+			l.apply(record, l.history.Restore)
+		}
 		close(l.restored)
 		if err == nil && hear != nil {
 			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
@@ -64,15 +67,6 @@ func (l *attemptLog) read(hear func(event.Event)) {
 func (l *attemptLog) close() {
 	l.cancel()
 	l.reading.Wait()
-}
-
-// restore reads the newest records and returns the sequence number of the next one.
-func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
-	newest, next, err := l.log.Newest(ctx, restoredBytes)
-	for _, record := range newest {
-		l.apply(record, l.history.Restore)
-	}
-	return next, err
 }
 
 // Observe implements event.Observer. It stores attempts, and all outcomes except deliveries.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -24,7 +25,7 @@ var errRecord = errors.New("corrupted attempt record")
 func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	b = append(b, recordAttempt)
 	for _, s := range []string{writer, a.Source, a.CallID, a.Destination, a.URL, string(a.Reason), a.Error} {
-		b = appendText(b, s)
+		b = record.AppendText(b, s)
 	}
 	for _, n := range []int64{a.Time.UnixNano(), int64(a.Duration), int64(a.Number), int64(a.Status), int64(a.Verdict), int64(a.RetryAfter)} {
 		b = binary.AppendVarint(b, n)
@@ -33,7 +34,7 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 		b = appendHeader(b, h)
 	}
 	for _, body := range [][]byte{bodyOf(a.Call), a.RequestBody, a.ResponseBody} {
-		b = appendText(b, body)
+		b = record.AppendText(b, body)
 	}
 	return b
 }
@@ -43,15 +44,15 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	b = append(b, recordEnded)
 	for _, s := range []string{writer, e.Source, e.CallID, e.Destination, e.Reason} {
-		b = appendText(b, s)
+		b = record.AppendText(b, s)
 	}
 	for _, n := range []int64{e.At.UnixNano(), e.ReceivedAt.UnixNano(), int64(e.Attempt), int64(e.State), retryNano(e.RetryAt)} {
 		b = binary.AppendVarint(b, n)
 	}
 	if e.State == tracking.StateFiltered || e.State == tracking.StateFailed {
-		return appendText(b, bodyOf(e.Call))
+		return record.AppendText(b, bodyOf(e.Call))
 	}
-	return appendText(b, "")
+	return record.AppendText(b, "")
 }
 
 func bodyOf(c *tracking.Call) []byte {
@@ -68,10 +69,6 @@ func retryNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-func appendText[T string | []byte](b []byte, s T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 func appendHeader(b []byte, h http.Header) []byte {
 	n := 0
 	for _, values := range h {
@@ -80,7 +77,7 @@ func appendHeader(b []byte, h http.Header) []byte {
 	b = binary.AppendUvarint(b, uint64(n))
 	for name, values := range h {
 		for _, v := range values {
-			b = appendText(appendText(b, name), v)
+			b = record.AppendText(record.AppendText(b, name), v)
 		}
 	}
 	return b
@@ -97,7 +94,7 @@ func readLogged(data []byte) (logged, error) {
 	if len(data) == 0 {
 		return logged{}, errRecord
 	}
-	d := &recordReader{data: data[1:]}
+	d := recordReader{record.Decoder{Rest: data[1:]}}
 	var r logged
 	var body []byte
 	var source *string
@@ -114,8 +111,11 @@ func readLogged(data []byte) (logged, error) {
 	default:
 		return r, errRecord
 	}
-	if d.err != nil || len(body) == 0 {
-		return r, d.err
+	if d.Failed {
+		return r, errRecord
+	}
+	if len(body) == 0 {
+		return r, nil
 	}
 	c, err := fields.ReadCall(*source, body)
 	if err != nil {
@@ -125,67 +125,35 @@ func readLogged(data []byte) (logged, error) {
 	return r, nil
 }
 
-// A recordReader decodes fields until an error occurs.
-type recordReader struct {
-	data []byte
-	err  error
-}
+// A recordReader decodes the fields of records.
+type recordReader struct{ record.Decoder }
 
 func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte) {
-	writer, a.Source, a.CallID, a.Destination, a.URL = d.text(), d.text(), d.text(), d.text(), d.text()
-	a.Reason, a.Error = webhook.Reason(d.text()), d.text()
-	a.Time, a.Duration, a.Number = time.Unix(0, d.number()).UTC(), time.Duration(d.number()), int(d.number())
-	a.Status, a.Verdict, a.RetryAfter = int(d.number()), webhook.Verdict(d.number()), time.Duration(d.number())
+	writer, a.Source, a.CallID, a.Destination, a.URL = d.Text(), d.Text(), d.Text(), d.Text(), d.Text()
+	a.Reason, a.Error = webhook.Reason(d.Text()), d.Text()
+	a.Time, a.Duration, a.Number = time.Unix(0, d.Signed()).UTC(), time.Duration(d.Signed()), int(d.Signed())
+	a.Status, a.Verdict, a.RetryAfter = int(d.Signed()), webhook.Verdict(d.Signed()), time.Duration(d.Signed())
 	a.RequestHeader, a.ResponseHeader = d.header(), d.header()
-	body, a.RequestBody, a.ResponseBody = d.bytes(), d.bytes(), d.bytes()
+	body, a.RequestBody, a.ResponseBody = d.Bytes(), d.Bytes(), d.Bytes()
 	return writer, body
 }
 
 func (d *recordReader) ended(e *tracking.Ended) (writer string, body []byte) {
-	writer, e.Source, e.CallID, e.Destination, e.Reason = d.text(), d.text(), d.text(), d.text(), d.text()
-	e.At, e.ReceivedAt = time.Unix(0, d.number()).UTC(), time.Unix(0, d.number()).UTC()
-	e.Attempt, e.State = int(d.number()), tracking.State(d.number())
-	if at := d.number(); at != 0 {
+	writer, e.Source, e.CallID, e.Destination, e.Reason = d.Text(), d.Text(), d.Text(), d.Text(), d.Text()
+	e.At, e.ReceivedAt = time.Unix(0, d.Signed()).UTC(), time.Unix(0, d.Signed()).UTC()
+	e.Attempt, e.State = int(d.Signed()), tracking.State(d.Signed())
+	if at := d.Signed(); at != 0 {
 		e.RetryAt = time.Unix(0, at).UTC()
 	}
-	return writer, d.bytes()
-}
-
-func (d *recordReader) bytes() []byte {
-	n, used := binary.Uvarint(d.data)
-	if used <= 0 || n > uint64(len(d.data)-used) {
-		d.err, d.data = errRecord, nil
-		return nil
-	}
-	end := used + int(n)
-	b := d.data[used:end:end]
-	d.data = d.data[end:]
-	return b
-}
-
-func (d *recordReader) text() string { return string(d.bytes()) }
-
-func (d *recordReader) number() int64 {
-	n, used := binary.Varint(d.data)
-	if used <= 0 {
-		d.err, d.data = errRecord, nil
-		return 0
-	}
-	d.data = d.data[used:]
-	return n
+	return writer, d.Bytes()
 }
 
 func (d *recordReader) header() http.Header {
-	n, used := binary.Uvarint(d.data)
-	if used <= 0 || n > uint64(len(d.data)) {
-		d.err, d.data = errRecord, nil
-		return nil
-	}
-	d.data = d.data[used:]
+	n := d.Int(len(d.Rest))
 	h := make(http.Header, n)
 	for range n {
-		name := d.text()
-		h[name] = append(h[name], d.text())
+		name := d.Text()
+		h[name] = append(h[name], d.Text())
 	}
 	return h
 }

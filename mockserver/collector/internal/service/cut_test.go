@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -67,7 +68,7 @@ func TestDisconnectedCollectorRespondsSoon(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	link := newCuttableLink(t, startNATS(t))
 	s := start(t, Options{Config: &config.Config{
-		Listen: "127.0.0.1:0", NATS: &config.NATS{URL: link.url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
+		Listen: "127.0.0.1:0", NATS: &config.NATS{NATS: jetstream.NATS{URL: link.url, Replicas: 1, AcceptLazySync: true}}, Egress: config.Egress{Allow: loopback()},
 		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []config.Destination{hook("crm", receiver)},
 	}})

@@ -27,9 +27,6 @@ const (
 // savesMemory reports whether to save memory. A GOGC value in the environment disables this.
 func (o *Options) savesMemory() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
 
-// collectEarly sets gcPercent.
-func collectEarly() { debug.SetGCPercent(gcPercent) }
-
 // giveMemoryBack returns unused memory to the system until ctx ends: once after the history has
 // been read, and after each idle minute. It repeats this because even a scrape of the metrics
 // maps several megabytes of the program again.

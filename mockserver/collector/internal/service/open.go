@@ -122,7 +122,7 @@ func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ..
 	options := engine.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), RedactKey: []byte(c.RedactKey), Transforms: jq.Compile, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
-		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
+		DedupWindow: limits.DedupWindow, DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
 		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
 	}
@@ -142,15 +142,13 @@ func journalOptions(o Options) jetstream.Options {
 	c := o.Config
 	options := jetstream.Options{
 		Dir: c.Data, SyncInterval: time.Duration(c.Sync), AcceptLoss: o.AcceptLoss, CallBytes: int(c.Limits.BodyBytes),
-		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: o.Log,
+		MaxBytes: int64(c.Limits.Queue), Keep: c.Limits.Keep, AttemptsBytes: attemptsBytes, Logger: o.Log,
 	}
 	if n := c.NATS; n != nil {
 		options.Name = n.Name
-		options.NATS = &jetstream.NATS{
-			URL: n.URL, Credentials: n.Credentials, CAFile: n.CAFile,
-			CertFile: n.CertFile, KeyFile: n.KeyFile, Replicas: n.Replicas,
-			Monitor: n.Monitor, AcceptLazySync: n.AcceptLazySync || o.AcceptLazySync,
-		}
+		cluster := n.NATS
+		cluster.AcceptLazySync = cluster.AcceptLazySync || o.AcceptLazySync
+		options.NATS = &cluster
 	}
 	return options
 }

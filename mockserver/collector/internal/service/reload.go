@@ -43,7 +43,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if err := s.store.plans.change(c, func() error { return s.collector.Apply(ctx, c.Settings()) }); err != nil {
 		return nil, err
 	}
-	s.alerter.Configure(alertsConfig(c))
+	s.alerter.Configure(c.Alerts)
 	s.configureTelemetry(ctx, c)
 	_ = s.guard.Configure(guard) // checked above
 	if s.certificate.Load() != nil && certificate != nil {

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
@@ -65,12 +64,12 @@ type Service struct {
 	reloading sync.Mutex // serializes Reload
 }
 
-// A listener is an HTTP server with its address.
+// A listener is an HTTP server with its socket.
 type listener struct {
-	server  *http.Server
-	address net.Addr
-	scheme  string
-	gate    *startupGate
+	server *http.Server
+	socket net.Listener
+	scheme string
+	gate   *startupGate
 }
 
 // A ListenError reports an address that cannot be listened on.
@@ -112,32 +111,10 @@ func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// alertsConfig returns the configuration of alerts, or nil if alerts are off.
-func alertsConfig(c *config.Config) *alerts.Config {
-	if c.Alerts == nil {
-		return nil
-	}
-	return &alerts.Config{Settings: c.Alerts.Settings(), After: time.Duration(c.Alerts.After), Slack: c.Alerts.Format == config.AlertsSlack}
-}
-
-// telemetryConfig returns the configuration of exports, or nil if exports are off.
-func telemetryConfig(c *config.Config) *telemetry.Config {
-	o := c.Telemetry.OTLP
-	if o == nil {
-		return nil
-	}
-	off := func(enabled *bool) bool { return enabled != nil && !*enabled }
-	return &telemetry.Config{
-		Endpoint: o.Endpoint, Protocol: o.Protocol, Headers: o.Headers, Insecure: o.Insecure,
-		NoTraces: off(o.Traces.Enabled), Ratio: o.Traces.Ratio,
-		NoMetrics: off(o.Metrics.Enabled), Interval: time.Duration(o.Metrics.Interval),
-	}
-}
-
 // configureTelemetry configures the export of traces and metrics. It only logs errors, for
 // example in environment variables, because they must not prevent a start.
 func (s *Service) configureTelemetry(ctx context.Context, c *config.Config) {
-	if err := s.telemetry.Configure(ctx, telemetryConfig(c)); err != nil {
+	if err := s.telemetry.Configure(ctx, c.Telemetry.OTLP); err != nil {
 		s.log.Error("cannot apply the telemetry settings; the previous ones stay in effect", "error", err)
 	}
 }
@@ -162,10 +139,4 @@ func (s *Service) AdminURL() string {
 }
 
 // url returns the URL of the listener for programs on this machine.
-func (l *listener) url() string {
-	address := l.address.String()
-	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		address = net.JoinHostPort("localhost", port)
-	}
-	return l.scheme + "://" + address
-}
+func (l *listener) url() string { return config.LocalURL(l.scheme, l.socket.Addr().String()) }

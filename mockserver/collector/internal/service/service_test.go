@@ -35,6 +35,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -147,16 +148,6 @@ func TestAdminListenerRequiresToken(t *testing.T) {
 		assert.Equal(t, 401, got, "%s without a token", path)
 	}
 	assert.Len(t, admin.TestPaths, 6)
-}
-
-func TestURLs(t *testing.T) {
-	for address, want := range map[string]string{
-		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
-	} {
-		at, err := net.ResolveTCPAddr("tcp", address)
-		require.NoError(t, err)
-		assert.Equal(t, want, (&listener{address: at, scheme: "http"}).url())
-	}
 }
 
 func TestHTTPSBehindProxies(t *testing.T) {
@@ -645,7 +636,7 @@ func TestProbesDuringStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		c := &config.Config{Listen: address, NATS: &config.NATS{URL: "nats://127.0.0.1:1"}}
+		c := &config.Config{Listen: address, NATS: &config.NATS{NATS: jetstream.NATS{URL: "nats://127.0.0.1:1"}}}
 		_, err := Start(ctx, Options{Config: c, Log: discard()})
 		ended <- err
 	}()

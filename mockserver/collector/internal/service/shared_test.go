@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -46,7 +47,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	replica := func() *Service {
 		return start(t, Options{Config: &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{NATS: jetstream.NATS{URL: url, Replicas: 1, AcceptLazySync: true}}, Egress: config.Egress{Allow: loopback()},
 		}})
 	}
 	one, two := replica(), replica()
@@ -98,7 +99,7 @@ func TestReplicasShareGoneDestinations(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	replica := func() *Service {
 		return start(t, Options{Config: &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{NATS: jetstream.NATS{URL: url, Replicas: 1, AcceptLazySync: true}}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 			Destinations: []config.Destination{hook("crm", receiver.URL)},
 		}})
@@ -123,7 +124,7 @@ func TestDestinationSurvivesRemovalOnAnotherCollector(t *testing.T) {
 	receiver, got := countingReceiver(t)
 	both := func() *config.Config {
 		return &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1, AcceptLazySync: true}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{NATS: jetstream.NATS{URL: url, Replicas: 1, AcceptLazySync: true}}, Egress: config.Egress{Allow: loopback()},
 			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
 			Destinations: []config.Destination{hook("crm", receiver)},
 		}

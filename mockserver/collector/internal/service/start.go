@@ -9,10 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
@@ -35,10 +35,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
 	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
-	s.alerter.Configure(alertsConfig(o.Config))
+	s.alerter.Configure(o.Config.Alerts)
 	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
 	if o.savesMemory() {
-		collectEarly()
+		debug.SetGCPercent(gcPercent)
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
@@ -49,13 +49,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	// Listen first, so that a port in use is reported immediately and probes see a live process.
-	sockets, err := listen(o.Config)
-	if err != nil {
+	if err := s.listen(); err != nil {
+		s.closeListeners()
 		return nil, err
-	}
-	s.main = s.answer(sockets.main)
-	if sockets.admin != nil {
-		s.admin = s.answer(sockets.admin)
 	}
 	if s.admin == nil { // otherwise the admin listener has its own trusted proxies
 		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
@@ -63,10 +59,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.configureTelemetry(ctx, o.Config) // must come before the first delivery
 	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
 		s.telemetry.Close(ctx)
-		_ = s.main.server.Close()
-		if s.admin != nil {
-			_ = s.admin.server.Close()
-		}
+		s.closeListeners()
 		return nil, err
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped, func() (free, size int64) {
@@ -92,27 +85,26 @@ func hostname() string {
 	return name
 }
 
-// sockets contains the listening sockets.
-type sockets struct {
-	main, admin net.Listener // admin may be nil
+// listen starts the listeners.
+func (s *Service) listen() (err error) {
+	c := s.options.Config
+	if s.main, err = s.answer("listen", c.Listen); err == nil && c.Admin.Listen != "" {
+		s.admin, err = s.answer("admin.listen", c.Admin.Listen)
+	}
+	return err
 }
 
-func listen(c *config.Config) (sockets, error) {
-	var s sockets
-	var err error
-	if s.main, err = listenOn("listen", c.Listen); err != nil {
-		return s, err
-	}
-	if c.Admin.Listen != "" {
-		if s.admin, err = listenOn("admin.listen", c.Admin.Listen); err != nil {
-			_ = s.main.Close()
-			return s, err
+// closeListeners closes the listeners that have started.
+func (s *Service) closeListeners() {
+	for _, l := range []*listener{s.main, s.admin} {
+		if l != nil {
+			_, _ = l.server.Close(), l.socket.Close() // the server may not have started yet
 		}
 	}
-	return s, nil
 }
 
-func listenOn(setting, address string) (net.Listener, error) {
+// Listen listens on the address of a setting. Errors have the type *ListenError.
+func Listen(setting, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		return l, nil
@@ -135,10 +127,14 @@ func (s *Service) letRequestsIn() {
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
-// answer starts serving a listener. The listener's startup gate is closed at first.
-func (s *Service) answer(on net.Listener) *listener {
+// answer starts a listener. Its startup gate is closed at first.
+func (s *Service) answer(setting, address string) (*listener, error) {
+	socket, err := Listen(setting, address)
+	if err != nil {
+		return nil, err
+	}
 	gate := newStartupGate()
-	l := &listener{server: access.NewHTTPServer(gate), address: on.Addr(), scheme: "http", gate: gate}
+	l := &listener{server: access.NewHTTPServer(gate), socket: socket, scheme: "http", gate: gate}
 	l.server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	if s.certificate.Load() != nil {
 		l.scheme = "https"
@@ -150,15 +146,15 @@ func (s *Service) answer(on net.Listener) *listener {
 	go func() {
 		var err error
 		if l.scheme == "https" {
-			err = l.server.ServeTLS(on, "", "")
+			err = l.server.ServeTLS(socket, "", "")
 		} else {
-			err = l.server.Serve(on)
+			err = l.server.Serve(socket)
 		}
 		if !errors.Is(err, http.ErrServerClosed) {
-			s.failed <- fmt.Errorf("listening on %v: %w", l.address, err)
+			s.failed <- fmt.Errorf("listening on %v: %w", socket.Addr(), err)
 		}
 	}()
-	return l
+	return l, nil
 }
 
 // Run serves until ctx ends or a listener fails, and then shuts down: it stops accepting

@@ -13,6 +13,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry/otlptest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -46,13 +47,13 @@ func TestTracesContinueAfterRestart(t *testing.T) {
 	}))
 	t.Cleanup(webhook.Close)
 	first, second, third := otlptest.HTTP(t), otlptest.GRPC(t), otlptest.HTTP(t)
-	configured := func(o *config.OTLP) *config.Config {
+	configured := func(o *telemetry.Config) *config.Config {
 		return &config.Config{
 			Listen: "127.0.0.1:0", Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Telemetry: config.Telemetry{OTLP: o},
 			Destinations: []config.Destination{hook("crm", webhook.URL)},
 		}
 	}
-	c := configured(&config.OTLP{Endpoint: first.URL})
+	c := configured(&telemetry.Config{Endpoint: first.URL})
 	c.Data = t.TempDir()
 	before, err := Start(t.Context(), Options{Dev: true, Config: c, Version: "test", Log: discard()})
 	require.NoError(t, err)
@@ -69,7 +70,7 @@ func TestTracesContinueAfterRestart(t *testing.T) {
 		<-parents
 	}
 	up.Store(true)
-	next := configured(&config.OTLP{Endpoint: second.URL, Protocol: config.OTLPOverGRPC})
+	next := configured(&telemetry.Config{Endpoint: second.URL, Protocol: telemetry.GRPC})
 	next.Data = c.Data
 	after := start(t, Options{Dev: true, Config: next})
 	parent := <-parents
@@ -78,7 +79,7 @@ func TestTracesContinueAfterRestart(t *testing.T) {
 		last, _ := r.State("crm")
 		return last.State == tracking.StateDelivered // the span of the delivery has ended
 	})
-	reloaded := configured(&config.OTLP{Endpoint: third.URL})
+	reloaded := configured(&telemetry.Config{Endpoint: third.URL})
 	reloaded.Data, reloaded.Listen = c.Data, next.Listen
 	restart, err := after.Reload(t.Context(), reloaded)
 	require.NoError(t, err)

@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/url"
 	"strconv"
 
@@ -13,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // messaging names the collector's queue.
@@ -22,24 +19,6 @@ var messaging = semconv.MessagingSystemKey.String("analytics_collector")
 // errorType returns the error attribute for a response without a 2xx status.
 func errorType(status int) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(strconv.Itoa(status))
-}
-
-// kindOf classifies the error of a request. It uses the same words as attempts.
-func kindOf(err error) string {
-	var timeout net.Error
-	var dns *net.DNSError
-	var refused *webhook.PolicyError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return string(webhook.ReasonCanceled)
-	case errors.As(err, &refused):
-		return string(webhook.ReasonPolicy)
-	case errors.As(err, &dns):
-		return string(webhook.ReasonDNS)
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return string(webhook.ReasonTimeout)
-	}
-	return string(webhook.ReasonConnection)
 }
 
 func portOf(u *url.URL) int {

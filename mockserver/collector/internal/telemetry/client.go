@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -74,7 +75,7 @@ func requestAttributes(r *http.Request, info delivery.Info) []attribute.KeyValue
 
 // endFailed ends the span of a request that got no complete response.
 func endFailed(span trace.Span, err error) {
-	span.SetAttributes(semconv.ErrorTypeKey.String(kindOf(err)))
+	span.SetAttributes(semconv.ErrorTypeKey.String(string(sender.ReasonOf(err))))
 	span.SetStatus(codes.Error, "")
 	span.End()
 }

@@ -72,13 +72,13 @@ func (t *Telemetry) open(ctx context.Context, config *Config) (p *providers, err
 		return nil, err
 	}
 	p = &providers{}
-	if !config.NoTraces {
+	if isOn(config.Traces.Enabled) {
 		if p.traces, err = t.newTraces(ctx, config, about); err != nil {
 			return nil, err
 		}
 		p.tracer = p.traces.Tracer(scope, trace.WithInstrumentationVersion(t.version))
 	}
-	if !config.NoMetrics {
+	if isOn(config.Metrics.Enabled) {
 		p.metrics, err = t.newMetrics(ctx, config, about)
 	}
 	if err != nil {

@@ -134,8 +134,8 @@ func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Re
 // sampler returns the sampler, or nil if the environment selects it.
 func (c *Config) sampler() sdktrace.Sampler {
 	switch {
-	case c.Ratio != nil:
-		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(*c.Ratio))
+	case c.Traces.Ratio != nil:
+		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(*c.Traces.Ratio))
 	case os.Getenv("OTEL_TRACES_SAMPLER") != "":
 		return nil
 	}
@@ -188,8 +188,8 @@ func (t *Telemetry) newMetrics(ctx context.Context, c *Config, about *resource.R
 		return nil, err
 	}
 	read := []metric.PeriodicReaderOption{metric.WithProducer(&producer{prombridge.NewMetricProducer(prombridge.WithGatherer(t.metrics))})}
-	if c.Interval > 0 {
-		read = append(read, metric.WithInterval(c.Interval))
+	if c.Metrics.Interval > 0 {
+		read = append(read, metric.WithInterval(c.Metrics.Interval))
 	}
 	reader := metric.NewPeriodicReader(&metricExporter{exporter, t.newResult("metrics")}, read...)
 	return metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about)), nil

@@ -18,17 +18,29 @@ const scope = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
 // A Config selects the receiver of traces and metrics. The OTEL_ environment variables of
 // OpenTelemetry provide values for empty fields.
 type Config struct {
-	Endpoint string // URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then to localhost
-	Protocol string // GRPC or HTTP; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then HTTP
-	Headers  map[string]string
-	Insecure bool // do not use TLS if Endpoint is host:port
-	NoTraces bool
+	Endpoint string            `yaml:"endpoint"` // URL or host:port; defaults to OTEL_EXPORTER_OTLP_ENDPOINT, then to localhost
+	Protocol string            `yaml:"protocol"` // GRPC or HTTP; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then HTTP
+	Headers  map[string]string `yaml:"headers"`
+	Insecure bool              `yaml:"insecure"` // do not use TLS if Endpoint is host:port
+	Traces   Traces            `yaml:"traces"`
+	Metrics  Metrics           `yaml:"metrics"`
+}
+
+// Traces configures the export of traces.
+type Traces struct {
+	Enabled *bool `yaml:"enabled"` // defaults to true
 	// Ratio is the share of traces to record, from 0 to 1, if the sender has not decided.
 	// It defaults to OTEL_TRACES_SAMPLER, then to 1.
-	Ratio     *float64
-	NoMetrics bool
-	Interval  time.Duration // time between exports of metrics; defaults to OTEL_METRIC_EXPORT_INTERVAL, then a minute
+	Ratio *float64 `yaml:"ratio"`
 }
+
+// Metrics configures the export of metrics.
+type Metrics struct {
+	Enabled  *bool         `yaml:"enabled"`  // defaults to true
+	Interval time.Duration `yaml:"interval"` // time between exports; defaults to OTEL_METRIC_EXPORT_INTERVAL, then a minute
+}
+
+func isOn(enabled *bool) bool { return enabled == nil || *enabled }
 
 // Values of Config.Protocol.
 const (

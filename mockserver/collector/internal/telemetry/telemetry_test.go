@@ -35,6 +35,9 @@ const (
 	sampled = "00-" + traceID + "-" + spanID + "-01"
 )
 
+// off turns off the export of metrics.
+var off = telemetry.Metrics{Enabled: new(bool)}
+
 // counts contains the number of spans and exports with each result.
 type counts struct {
 	mu sync.Mutex // guards of
@@ -162,7 +165,7 @@ func TestSpansOfACall(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, prometheus.NewRegistry())
-			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, Headers: map[string]string{"Authorization": "Bearer x"}, NoMetrics: true})
+			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, Headers: map[string]string{"Authorization": "Bearer x"}, Metrics: off})
 			r.status <- http.StatusServiceUnavailable
 			require.Equal(t, 200, r.send("m-1", sampled))
 			got := []string{<-r.parents, <-r.parents} // the second request arrives within a second, because Jitter is 0
@@ -236,7 +239,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			receiver := otlptest.HTTP(t)
 			r := newRig(t, prometheus.NewRegistry())
-			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Ratio: c.ratio, NoMetrics: true})
+			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Traces: telemetry.Traces{Ratio: c.ratio}, Metrics: off})
 			require.Equal(t, 200, r.send("m-1", c.parent))
 			got := <-r.parents
 			require.NoError(t, r.collector.Shutdown(t.Context()))
@@ -250,7 +253,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 func TestRefusedRequestsHaveSpans(t *testing.T) {
 	receiver := otlptest.HTTP(t)
 	r := newRig(t, prometheus.NewRegistry())
-	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, NoMetrics: true})
+	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Metrics: off})
 	req := httptest.NewRequest("POST", "/v1/batch", strings.NewReader("{"))
 	res := httptest.NewRecorder()
 	r.ServeHTTP(res, req)
@@ -277,13 +280,13 @@ func TestConfigureTakesEffectAtOnce(t *testing.T) {
 	assert.Equal(t, sampled, <-r.parents, "nothing is sent yet")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds
 	first, second := otlptest.HTTP(t), otlptest.GRPC(t)
-	r.configure(t, &telemetry.Config{Endpoint: first.URL, NoMetrics: true})
+	r.configure(t, &telemetry.Config{Endpoint: first.URL, Metrics: off})
 	r.hold = make(chan struct{})
 	require.Equal(t, 200, r.send("m-1", sampled))
 	assert.NotEqual(t, sampled, <-r.parents)
 	// The first receiver gets the spans that have ended. The span of the request in progress is
 	// counted as dropped.
-	r.configure(t, &telemetry.Config{Endpoint: strings.TrimPrefix(second.URL, "http://"), Protocol: telemetry.GRPC, Insecure: true, NoMetrics: true})
+	r.configure(t, &telemetry.Config{Endpoint: strings.TrimPrefix(second.URL, "http://"), Protocol: telemetry.GRPC, Insecure: true, Metrics: off})
 	first.Spans(t, 2)
 	close(r.hold)
 	require.Equal(t, 200, r.send("m-2", sampled))
@@ -301,7 +304,7 @@ func TestUnreachableReceiver(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "5")
-	r.configure(t, &telemetry.Config{Endpoint: dead.URL, NoMetrics: true})
+	r.configure(t, &telemetry.Config{Endpoint: dead.URL, Metrics: off})
 	for i := range 10 {
 		require.Equal(t, 200, r.send("m-"+string(rune('0'+i)), sampled))
 		<-r.parents
@@ -321,7 +324,7 @@ func TestInvalidBatchSettings(t *testing.T) {
 	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
 		for _, value := range []string{"-1", "0", "9223372036854775807", "5000000000", "5s", "5\n", strings.Repeat("x", 300)} {
 			t.Setenv(name, value)
-			err := r.Configure(t.Context(), &telemetry.Config{Endpoint: "http://127.0.0.1:1", NoMetrics: true})
+			err := r.Configure(t.Context(), &telemetry.Config{Endpoint: "http://127.0.0.1:1", Metrics: off})
 			require.ErrorContains(t, err, "telemetry.otlp: "+name+" is ", value)
 			require.ErrorContains(t, err, ": use a whole number from 1 to ")
 			require.Less(t, len(err.Error()), 300)
@@ -345,7 +348,7 @@ func TestMetricsMatchPrometheus(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, registry)
-			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, NoTraces: true, Interval: time.Hour})
+			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Protocol: protocol, Traces: telemetry.Traces{Enabled: new(bool)}, Metrics: telemetry.Metrics{Interval: time.Hour}})
 			r.Close(t.Context()) // exports the metrics
 			some := func(*metricspb.Metric) bool { return true }
 			sum := receiver.Metric(t, "collector.calls.accepted", some)
@@ -373,11 +376,11 @@ func TestEnvironmentIsHonored(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "analytics")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
-	r.configure(t, &telemetry.Config{NoMetrics: true})
+	r.configure(t, &telemetry.Config{Metrics: off})
 	require.Equal(t, 200, r.send("m-1", sampled))
 	assert.Equal(t, sampled, <-r.parents, "the sampler says that nothing is recorded")
 	t.Setenv("OTEL_TRACES_SAMPLER", "")
-	r.configure(t, &telemetry.Config{NoMetrics: true, Ratio: new(float64)})
+	r.configure(t, &telemetry.Config{Traces: telemetry.Traces{Ratio: new(float64)}, Metrics: off})
 	require.Equal(t, 200, r.send("m-2", sampled))
 	<-r.parents
 	r.Close(t.Context())
@@ -390,4 +393,24 @@ func TestEnvironmentIsHonored(t *testing.T) {
 	r.configure(t, &telemetry.Config{})
 	require.Equal(t, 200, r.send("m-3", sampled))
 	assert.Equal(t, sampled, <-r.parents)
+}
+
+// TestErrorTypeIsReasonOfAttempt checks that the span of an attempt names the same reason as the attempt.
+func TestErrorTypeIsReasonOfAttempt(t *testing.T) {
+	receiver := otlptest.HTTP(t)
+	r := newRig(t, prometheus.NewRegistry())
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Metrics: off})
+	selfSigned := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(selfSigned.Close)
+	selfSigned.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	require.NoError(t, r.collector.AddDestination(t.Context(), tracking.Destination{
+		Name: "tls", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: selfSigned.URL}}},
+	}))
+	require.Equal(t, http.StatusOK, r.send("m", sampled))
+	spans := map[string][]*tracespb.Span{}
+	for n := 1; len(spans["deliver tls"]) == 0; n++ {
+		spans = receiver.Spans(t, n)
+	}
+	assert.Equal(t, string(webhook.ReasonSelfSigned), attributes(spans["deliver tls"][0])["error.type"])
 }

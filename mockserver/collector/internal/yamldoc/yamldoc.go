@@ -147,7 +147,7 @@ func lineOf(t *token.Token) int {
 // not exist, it returns the line of its nearest parent.
 func (d *Document) Line(path []any) int {
 	node, line := d.root, lineOf(d.root.GetToken())
-	if values := membersOf(node); len(values) > 0 {
+	if values := Members(node); len(values) > 0 {
 		line = lineOf(values[0].Key.GetToken())
 	}
 	for _, step := range path {
@@ -167,7 +167,7 @@ func child(node ast.Node, step any) (ast.Node, int) {
 	}
 	switch step := step.(type) {
 	case string:
-		for _, m := range membersOf(node) {
+		for _, m := range Members(node) {
 			if m.Key.GetToken().Value == step {
 				return m.Value, lineOf(m.Key.GetToken())
 			}
@@ -178,7 +178,7 @@ func child(node ast.Node, step any) (ast.Node, int) {
 			return nil, 0
 		}
 		item := list.Values[step]
-		if members := membersOf(item); len(members) > 0 {
+		if members := Members(item); len(members) > 0 {
 			return item, lineOf(members[0].Key.GetToken())
 		}
 		return item, lineOf(item.GetToken())
@@ -186,7 +186,8 @@ func child(node ast.Node, step any) (ast.Node, int) {
 	return nil, 0
 }
 
-func membersOf(node ast.Node) []*ast.MappingValueNode {
+// Members returns the fields of a mapping. It returns nil for other nodes, and for anchors and tags.
+func Members(node ast.Node) []*ast.MappingValueNode {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		return n.Values

@@ -74,7 +74,7 @@ func Decode(data []byte) (*Ledger, error) {
 		}
 	}
 	for range d.Int(len(data)) {
-		name := string(d.Bytes())
+		name := d.Text()
 		a.Accounts[name] = decodeAccount(d, name)
 	}
 	if d.Failed || len(d.Rest) > 0 {
@@ -91,7 +91,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	for range d.Int(len(d.Rest)) {
 		s := scope{after: d.Uint()}
 		for range d.Int(len(d.Rest)) {
-			s.Sources = append(s.Sources, string(d.Bytes()))
+			s.Sources = append(s.Sources, d.Text())
 		}
 		b.Scopes = append(b.Scopes, s)
 	}
@@ -104,7 +104,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		at := time.UnixMilli(int64(d.Uint()))
-		b.lose(int64(d.Uint()), at, string(d.Bytes()))
+		b.lose(int64(d.Uint()), at, d.Text())
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())

@@ -177,10 +177,10 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// AppendText appends a string with its length. Decoder.Bytes can read it.
-func AppendText(dst []byte, s string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s)))
-	return append(dst, s...)
+// AppendText appends text with its length. Decoder.Bytes and Decoder.Text can read it.
+func AppendText[T string | []byte](dst []byte, text T) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(text)))
+	return append(dst, text...)
 }
 
 // outcomesFormat is the first byte of a message of OUTCOMES. It is followed by the ID of the write,
@@ -272,10 +272,13 @@ func (d *Decoder) Bytes() []byte {
 		d.Fail()
 		return nil
 	}
-	b := d.Rest[:n]
+	b := d.Rest[:n:n]
 	d.Rest = d.Rest[n:]
 	return b
 }
+
+// Text reads a string that is stored with its length.
+func (d *Decoder) Text() string { return string(d.Bytes()) }
 
 // places reads n ascending places.
 func (d *Decoder) places(n int) []int {
@@ -306,7 +309,7 @@ func (d *Decoder) notes(n int) []string {
 
 func (d *Decoder) outcome() Outcome {
 	const most = PartCalls
-	o := Outcome{Destination: string(d.Bytes()), Attached: d.Uint(), Ref: RefOf(d.Uint()), Attempt: d.Int(1 << 30), Low: d.Uint()}
+	o := Outcome{Destination: d.Text(), Attached: d.Uint(), Ref: RefOf(d.Uint()), Attempt: d.Int(1 << 30), Low: d.Uint()}
 	o.Delivered, o.Filtered = d.Int(most), d.Int(most)
 	if n := d.Int(most); n > 0 {
 		o.Decided, o.Due, o.Accepted = d.time(), d.time(), d.time()
@@ -319,7 +322,7 @@ func (d *Decoder) outcome() Outcome {
 	}
 	reasons := make([]string, d.Int(most))
 	for i := range reasons {
-		reasons[i] = string(d.Bytes())
+		reasons[i] = d.Text()
 	}
 	for range n {
 		f := Failure{Place: d.Int(PartCalls * MaxParts)}

@@ -17,22 +17,24 @@ import (
 // NATS configures an existing cluster.
 type NATS struct {
 	// URL contains one or more addresses, separated by commas.
-	URL string
+	URL string `yaml:"url"`
 	// Credentials is the path of a file with a user's JWT and key. Optional.
-	Credentials string
+	Credentials string `yaml:"credentials"`
 	// CAFile, and CertFile with KeyFile, configure TLS. By default, the platform's roots are
 	// used and there is no client certificate.
-	CAFile, CertFile, KeyFile string
+	CAFile   string `yaml:"caFile"`
+	CertFile string `yaml:"certFile"`
+	KeyFile  string `yaml:"keyFile"`
 	// Monitor contains monitoring addresses of the servers, such as http://host:8222, separated
 	// by commas. These addresses report whether the servers sync messages before they acknowledge
 	// them. If Monitor is empty, the servers are queried with $SYS.REQ.SERVER.PING.VARZ. The
 	// system account must permit this request.
-	Monitor string
+	Monitor string `yaml:"monitor"`
 	// AcceptLazySync accepts servers that acknowledge messages before they sync them.
 	// Otherwise Open returns ErrLazySync.
-	AcceptLazySync bool
+	AcceptLazySync bool `yaml:"acceptLazySync"`
 	// Replicas is the number of servers that store each message. Defaults to 3.
-	Replicas int
+	Replicas int `yaml:"replicas"`
 }
 
 // minServer is the oldest supported server version. It supports message schedules. With

@@ -67,43 +67,33 @@ func GRPC(t testing.TB) *Receiver {
 // HTTP starts a receiver over HTTP.
 func HTTP(t testing.TB) *Receiver {
 	r := newReceiver()
-	server := httptest.NewServer(http.HandlerFunc(r.serve))
+	exports := http.NewServeMux()
+	exports.HandleFunc("/v1/traces", handler(r.takeSpans))
+	exports.HandleFunc("/v1/metrics", handler(r.takeMetrics))
+	server := httptest.NewServer(exports)
 	t.Cleanup(server.Close)
 	r.URL = server.URL
 	return r
 }
 
-func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
-	body, err := readAll(req)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	var answer proto.Message
-	switch req.URL.Path {
-	case "/v1/traces":
-		var in collectortraces.ExportTraceServiceRequest
-		if err = proto.Unmarshal(body, &in); err == nil {
-			r.takeSpans(&in, req.Header.Get("Authorization"))
+// handler returns a handler for exports of type T.
+func handler[T any, Export interface {
+	*T
+	proto.Message
+}](take func(in Export, token string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		in := Export(new(T))
+		body, err := readAll(req)
+		if err == nil {
+			err = proto.Unmarshal(body, in)
 		}
-		answer = &collectortraces.ExportTraceServiceResponse{}
-	case "/v1/metrics":
-		var in collectormetrics.ExportMetricsServiceRequest
-		if err = proto.Unmarshal(body, &in); err == nil {
-			r.takeMetrics(&in, req.Header.Get("Authorization"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
 		}
-		answer = &collectormetrics.ExportMetricsServiceResponse{}
-	default:
-		http.NotFound(w, req)
-		return
+		take(in, req.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/x-protobuf") // the response is an empty message, which has no bytes
 	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	text, _ := proto.Marshal(answer) // an empty message can always be marshaled
-	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(text)
 }
 
 func readAll(req *http.Request) ([]byte, error) {
