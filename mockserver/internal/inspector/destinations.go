@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -201,7 +202,8 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
-		return p.Field != "sources" && p.Field != "transform" && !slices.ContainsFunc(listFields[:], func(f listField) bool { return f.Name == p.Field })
+		setting, _, _ := strings.Cut(p.Field, ".")
+		return !slices.Contains([]string{"sources", "types", "events", "redact", "transform"}, setting)
 	})
 	if len(form.Errors) == 0 {
 		preview := in.c.Preview(form.destination)
