@@ -37,12 +37,7 @@ func (f destinationForm) Examples() []bodyExample {
 			_ = json.Indent(&indented, e.Body, "", "  ") // cannot fail
 			shown.Body = text.Cut(maxExample, indented.String())
 			if d, err := jsondiff.ComparePaths(e.Input, e.Body); err == nil {
-				shown.Total = d.Differing
-				for _, l := range d.Lines {
-					if l.Kind != jsondiff.Same && len(shown.Differences) < maxDifferences {
-						shown.Differences = append(shown.Differences, l)
-					}
-				}
+				shown.Total, shown.Differences = d.Differing, d.Changes(maxDifferences)
 			}
 		}
 		all = append(all, shown)
