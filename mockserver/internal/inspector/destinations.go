@@ -117,12 +117,11 @@ func (in *Inspector) showNewDestination(r *http.Request) (page.Answer, error) {
 }
 
 func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
-	name := r.URL.Query().Get("name")
-	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
-	if i < 0 {
+	d := in.c.Settings().Destination(r.URL.Query().Get("name"))
+	if d == nil {
 		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
-	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
+	return in.showForm(r, http.StatusOK, in.newForm(*d))
 }
 
 // showForm shows a destination page with the given form.

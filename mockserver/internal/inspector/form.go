@@ -175,7 +175,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
-		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(d.Name)),
+		ReadOnly: in.c.Configured().Destination(d.Name) != nil,
 	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
@@ -206,9 +206,8 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		f.TestType = "track"
 	}
 	if !f.New {
-		all := in.c.Settings().Destinations
-		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
-			f.old = all[i]
+		if d := in.c.Settings().Destination(f.Name); d != nil {
+			f.old = *d
 		}
 		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
 			saved.TestType = f.TestType
