@@ -1,10 +1,8 @@
 package inspector
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -33,9 +31,7 @@ func (f destinationForm) Examples() []bodyExample {
 			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
 		}
 		if e.Body != nil {
-			var indented bytes.Buffer
-			_ = json.Indent(&indented, e.Body, "", "  ") // cannot fail
-			shown.Body = text.Cut(maxExample, indented.String())
+			shown.Body = text.Cut(maxExample, page.Indented(e.Body))
 			if d, err := jsondiff.ComparePaths(e.Input, e.Body); err == nil {
 				shown.Total, shown.Differences = d.Differing, d.Changes(maxDifferences)
 			}
