@@ -107,13 +107,13 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	default:
 		p.readRefusal(i.Refusal)
 	}
-	if c := sendable(&i); i.Refusal == nil {
-		p.Copies = copiesOf(p.Ref, &c)
+	if c := i.Call(); i.Refusal == nil {
+		p.Copies = copiesOf(p.Ref, c)
 		if i.Record != nil && p.Copies != nil {
 			p.Copies = append(p.Copies, p.signedCopies(destinations)...)
 		}
 		var name string
-		name, p.Event = rows.EventOf(in.c.Shapes(), &c)
+		name, p.Event = rows.EventOf(in.c.Shapes(), c)
 		if p.Listed = p.Event == "" && name != ""; p.Listed {
 			p.Event = rows.By("event", name).Link("/")
 		}

@@ -76,23 +76,23 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 
 // copyOf returns a call in the requested format.
 func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
-	c := sendable(i)
-	if !copyas.CanSend(&c) {
+	c := i.Call()
+	if !copyas.CanSend(c) {
 		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be copied: it is synthetic or incomplete")
 	}
 	to := copyas.Collector{Endpoint: in.endpointFor(r), WriteKey: in.writeKeyOf(c.Source)}
 	code := ""
 	switch form := r.PathValue("form"); form {
 	case "curl":
-		code = copyas.Curl(to, &c)
+		code = copyas.Curl(to, c)
 	case "go":
-		code = copyas.Go(to, &c)
+		code = copyas.Go(to, c)
 	case "node":
-		code = copyas.Node(to, &c)
+		code = copyas.Node(to, c)
 	case "go-test":
-		code = copyas.GoTest(&c)
+		code = copyas.GoTest(c)
 	case "signed":
-		return in.signedCopy(r, &c)
+		return in.signedCopy(r, c)
 	default:
 		return "", access.Errorf(http.StatusNotFound, "not_found", "unknown format %.40q; use curl, go, node, go-test or signed", form)
 	}
@@ -100,15 +100,6 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 		return "", access.Errorf(http.StatusConflict, "no_type", "client libraries have no method for type %.40q; copy it as curl", c.Type)
 	}
 	return code, nil
-}
-
-// sendable returns the call of an item. A rejected call has the body that was received.
-func sendable(i *history.Item) tracking.Call {
-	c := *i.Call()
-	if i.Rejection != nil {
-		c.Body, c.Source = i.Rejection.Body, i.Rejection.Source
-	}
-	return c
 }
 
 // signedCopy returns a curl command that sends the call with the destination's signature.

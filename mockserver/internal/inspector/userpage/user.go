@@ -162,12 +162,8 @@ func newEntry(h *history.History, t *timeline.Entry, destinations []engine.Attac
 	if t.Late >= shownGap {
 		e.Late = text.Span(t.Late)
 	}
-	body := c.Body
-	if t.Rejection != nil {
-		body = t.Rejection.Body
-	}
-	if e.Bytes = len(body); e.Bytes <= inlineBody {
-		e.Body = page.Indented(body)
+	if e.Bytes = len(c.Body); e.Bytes <= inlineBody {
+		e.Body = page.Indented(c.Body)
 	}
 	if t.Record == nil {
 		return e
