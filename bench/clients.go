@@ -112,16 +112,7 @@ func newV3(j job) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{
-		producer: func(large bool) func(int) error {
-			var tracks [variety]v3.Track
-			for i := range tracks {
-				tracks[i] = v3Track(large, i)
-			}
-			return func(i int) error { return c.Enqueue(tracks[i%variety]) }
-		},
-		close: c.Close,
-	}, nil
+	return &client{producer: producer(j, v3Track, func(t *v3.Track) error { return c.Enqueue(*t) }, nil), close: c.Close}, nil
 }
 
 // newCompat returns this repository's client with the API of version 3. If the client is full, a
@@ -131,23 +122,7 @@ func newCompat(j job) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{
-		producer: func(large bool) func(int) error {
-			var tracks [variety]compat.Track
-			for i := range tracks {
-				tracks[i] = compatTrack(large, i)
-			}
-			return func(i int) error {
-				err := c.Enqueue(tracks[i%variety])
-				for j.Patient && errors.Is(err, compat.ErrTooManyRequests) {
-					time.Sleep(time.Millisecond)
-					err = c.Enqueue(tracks[i%variety])
-				}
-				return err
-			}
-		},
-		close: c.Close,
-	}, nil
+	return &client{producer: producer(j, compatTrack, func(t *compat.Track) error { return c.Enqueue(*t) }, compat.ErrTooManyRequests), close: c.Close}, nil
 }
 
 func newPosthog(j job) (*client, error) {
@@ -155,23 +130,27 @@ func newPosthog(j job) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{
-		producer: func(large bool) func(int) error {
-			var captures [variety]posthog.Capture
-			for i := range captures {
-				captures[i] = posthogCapture(large, i)
+	// Its documentation recommends to retry if the queue is full.
+	return &client{producer: producer(j, posthogCapture, func(m *posthog.Capture) error { return c.Enqueue(*m) }, posthog.ErrQueueFull), close: c.Close}, nil
+}
+
+// producer returns a client.producer that passes prepared messages to enqueue. If enqueue returns
+// the error full and j.Patient is set, it tries again.
+func producer[M any](j job, message func(large bool, i int) M, enqueue func(*M) error, full error) func(large bool) func(i int) error {
+	return func(large bool) func(int) error {
+		var all [variety]M
+		for i := range all {
+			all[i] = message(large, i)
+		}
+		return func(i int) error {
+			err := enqueue(&all[i%variety])
+			for j.Patient && full != nil && errors.Is(err, full) {
+				time.Sleep(time.Millisecond)
+				err = enqueue(&all[i%variety])
 			}
-			return func(i int) error {
-				err := c.Enqueue(captures[i%variety])
-				for j.Patient && errors.Is(err, posthog.ErrQueueFull) { // its documentation recommends to retry
-					time.Sleep(time.Millisecond)
-					err = c.Enqueue(captures[i%variety])
-				}
-				return err
-			}
-		},
-		close: c.Close,
-	}, nil
+			return err
+		}
+	}
 }
 
 var errUnknownClient = errors.New("unknown client")

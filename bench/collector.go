@@ -143,14 +143,22 @@ func (b *bench) readLedger(c *harness.Collector, query string) (l ledger, err er
 
 // awaitDelivered waits until no call is pending.
 func (b *bench) awaitDelivered(c *harness.Collector) error {
-	for {
-		if l, err := b.readLedger(c, ""); err != nil || l.Pending == 0 {
-			return err
-		}
-		if err := wait(b.ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
+	return b.await(100*time.Millisecond, func() (bool, error) {
+		l, err := b.readLedger(c, "")
+		return l.Pending == 0, err
+	})
+}
+
+// fillPaused fills the queue of the destination hook while it is paused. It returns the number of
+// accepted calls.
+func (b *bench) fillPaused(c *harness.Collector, backlog *harness.Load) (n int64, err error) {
+	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/pause", nil, nil); err != nil {
+		return 0, err
 	}
+	if n, err = b.sendFor(backlog, 10*time.Minute); err != nil {
+		return n, err
+	}
+	return n, c.Ask(b.ctx, http.MethodPost, "/destinations/hook/resume", nil, nil)
 }
 
 func (b *bench) ingest() error {
@@ -221,15 +229,9 @@ func (b *bench) deliverBacklog(d time.Duration, settings string, delay time.Dura
 		return s, err
 	}
 	defer c.Kill()
-	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/pause", nil, nil); err != nil {
-		return s, err
-	}
 	backlog := b.calls.load(c.URL)
 	backlog.Calls = int64(d.Seconds() * 50_000)
-	if _, err := b.sendFor(backlog, time.Minute); err != nil {
-		return s, err
-	}
-	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/resume", nil, nil); err != nil {
+	if _, err := b.fillPaused(c, backlog); err != nil {
 		return s, err
 	}
 	if err := wait(b.ctx, d/5); err != nil { // warm up before the measurement
@@ -384,15 +386,14 @@ func (b *bench) sendQuiet(run quietRun, id byte, url string, r *harness.Receiver
 	if _, err := b.sendFor(calls, d); err != nil {
 		return calls, err
 	}
-	for deadline := time.Now().Add(10 * time.Second); r.Missing(calls) > 0; {
-		if time.Now().After(deadline) {
-			return calls, fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
+	deadline := time.Now().Add(10 * time.Second)
+	return calls, b.await(10*time.Millisecond, func() (bool, error) {
+		missing := r.Missing(calls)
+		if missing > 0 && time.Now().After(deadline) {
+			return false, fmt.Errorf("%d calls did not arrive within 10 s", missing)
 		}
-		if err := wait(b.ctx, 10*time.Millisecond); err != nil {
-			return calls, err
-		}
-	}
-	return calls, nil
+		return missing == 0, nil
+	})
 }
 
 func (b *bench) single() error {

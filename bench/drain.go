@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -81,33 +80,22 @@ func (b *bench) drainOn(servers int, order string, pending int64) error {
 	return nil
 }
 
-// fillAndDrain fills the queue of a paused destination, and then resumes the destination. It returns the
+// fillAndDrain fills the queue of a destination, and waits until it is empty. It returns the
 // rate and the memory for each tenth of the calls but the last.
 func (b *bench) fillAndDrain(c *harness.Collector, pending int64) (rates, memory []int64, err error) {
-	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/pause", nil, nil); err != nil {
-		return nil, nil, err
-	}
 	backlog := b.calls.load(c.URL)
 	backlog.ManyUsers, backlog.Calls = true, pending
-	if pending, err = b.sendFor(backlog, 10*time.Minute); err != nil {
-		return nil, nil, err
-	}
-	if err := c.Ask(b.ctx, http.MethodPost, "/destinations/hook/resume", nil, nil); err != nil {
+	if pending, err = b.fillPaused(c, backlog); err != nil {
 		return nil, nil, err
 	}
 	begin := time.Now()
 	for tenth := int64(1); tenth < drainTenths; tenth++ {
-		for {
+		err := b.await(20*time.Millisecond, func() (bool, error) {
 			l, err := b.readLedger(c, "")
-			if err != nil {
-				return nil, nil, err
-			}
-			if l.Delivered >= pending*tenth/drainTenths {
-				break
-			}
-			if err := wait(b.ctx, 20*time.Millisecond); err != nil {
-				return nil, nil, err
-			}
+			return l.Delivered >= pending*tenth/drainTenths, err
+		})
+		if err != nil {
+			return nil, nil, err
 		}
 		now := time.Now()
 		rates = append(rates, int64(float64(pending/drainTenths)/now.Sub(begin).Seconds()))

@@ -122,6 +122,18 @@ func inTurns(rounds int, all ...contestant) ([]runs, error) {
 	return series, nil
 }
 
+// await calls done until it returns true or an error, with a pause between two calls.
+func (b *bench) await(pause time.Duration, done func() (bool, error)) error {
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if err := wait(b.ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
 // wait waits for the duration d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	select {

@@ -43,7 +43,7 @@ func TestFiltersOfADestination(t *testing.T) {
 			require.NoError(t, srv.Engine().AddDestination(t.Context(), d))
 			res, page := submit(t, srv.URL+"/destinations/save", url.Values{
 				"name": {"crm"}, "new": {"false"}, "enabled": {"true"}, "url0": {d.Webhooks[0].URL},
-				"typesDeny": {"page\r\n"}, "eventsAllow": {" Order * \r\n\r\n"}, "eventsDeny": {"Order Tested"},
+				"types.deny": {"page\r\n"}, "events.allow": {" Order * \r\n\r\n"}, "events.deny": {"Order Tested"},
 			})
 			require.Equal(t, http.StatusOK, res.StatusCode, page)
 		},
@@ -76,14 +76,14 @@ func TestFiltersOfADestination(t *testing.T) {
 			assert.Equal(t, object{"deny": []any{"page"}}, shown["types"])
 			assert.Equal(t, object{"allow": []any{"Order *"}, "deny": []any{"Order Tested"}}, shown["events"])
 			_, page := get(t, srv.URL+"/destination?name=crm")
-			assert.Regexp(t, `name="eventsAllow"[^>]*>Order \*<`, page)
+			assert.Regexp(t, `name="events.allow"[^>]*>\s*Order \*<`, page)
 		})
 	}
 }
 
 func TestPreviewOfFilters(t *testing.T) {
 	srv := mockserver.RunT(t)
-	form := url.Values{"new": {"true"}, "url0": {""}, "typesDeny": {"page"}, "eventsAllow": {"Order *"}}
+	form := url.Values{"new": {"true"}, "url0": {""}, "types.deny": {"page"}, "events.allow": {"Order *"}}
 	_, page := submit(t, srv.URL+"/destinations/preview", form)
 	assert.Contains(t, page, "No calls yet.")
 	post(t, srv.URL+"/v1/batch", "key", shop)
@@ -93,7 +93,7 @@ func TestPreviewOfFilters(t *testing.T) {
 	} {
 		assert.Contains(t, page, want)
 	}
-	form["eventsAllow"] = []string{"Or*der"}
+	form["events.allow"] = []string{"Or*der"}
 	_, page = submit(t, srv.URL+"/destinations/preview", form)
 	assert.Contains(t, page, `Include events is &#34;Or*der&#34;, with a * that is not at its end`)
 	assert.NotContains(t, page, "would go.")

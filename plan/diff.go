@@ -323,21 +323,12 @@ func (d *differ) part(pointer string, before, after, old, new *Schema) {
 	}
 }
 
-// comparedKeywords contains the keywords that are compared separately or ignored.
-var comparedKeywords = map[string]bool{
-	"title": true, "description": true, "examples": true, "default": true, "deprecated": true, "$comment": true, "readOnly": true, "writeOnly": true,
-	"$schema": true, "$id": true, "$defs": true, "definitions": true, "type": true, "enum": true, "const": true, "format": true, "pattern": true,
-	"multipleOf": true, "uniqueItems": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "$ref": true,
-	"minimum": true, "exclusiveMinimum": true, "minLength": true, "minItems": true, "minProperties": true,
-	"maximum": true, "exclusiveMaximum": true, "maxLength": true, "maxItems": true, "maxProperties": true,
-}
-
 // others compares the values of all other keywords, such as anyOf, as a whole.
 func (d *differ) others(pointer string, before, after *Schema) {
 	var keys []string
 	for _, n := range []*node{before.node, after.node} {
 		for _, m := range n.fields {
-			if !comparedKeywords[m.key] && keywords[m.key] != unknownKeyword && !slices.Contains(keys, m.key) {
+			if k := keywords[m.key]; k.kind != unknownKeyword && k.flags&compared == 0 && !slices.Contains(keys, m.key) {
 				keys = append(keys, m.key)
 			}
 		}

@@ -19,29 +19,43 @@ const (
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
-// keywords contains the keywords of JSON Schema 2020-12 and draft-07.
-var keywords = map[string]keywordKind{
-	"$schema": valueKeyword, "$id": valueKeyword, "$ref": valueKeyword, "$anchor": valueKeyword,
-	"$dynamicRef": valueKeyword, "$dynamicAnchor": valueKeyword, "$vocabulary": valueKeyword, "$comment": valueKeyword,
-	"$defs": schemaMapKeyword, "definitions": schemaMapKeyword,
-	"title": valueKeyword, "description": valueKeyword, "default": valueKeyword, "examples": valueKeyword,
-	"deprecated": valueKeyword, "readOnly": valueKeyword, "writeOnly": valueKeyword,
-	"type": valueKeyword, "enum": valueKeyword, "const": valueKeyword, "format": valueKeyword,
-	"multipleOf": valueKeyword, "maximum": valueKeyword, "exclusiveMaximum": valueKeyword,
-	"minimum": valueKeyword, "exclusiveMinimum": valueKeyword,
-	"maxLength": valueKeyword, "minLength": valueKeyword, "pattern": valueKeyword,
-	"contentEncoding": valueKeyword, "contentMediaType": valueKeyword, "contentSchema": schemaKeyword,
-	"maxItems": valueKeyword, "minItems": valueKeyword, "uniqueItems": valueKeyword,
-	"maxContains": valueKeyword, "minContains": valueKeyword,
-	"items": schemaKeyword, "prefixItems": schemaKeyword, "additionalItems": schemaKeyword,
-	"contains": schemaKeyword, "unevaluatedItems": schemaKeyword,
-	"maxProperties": valueKeyword, "minProperties": valueKeyword, "required": valueKeyword, "dependentRequired": valueKeyword,
-	"properties": schemaMapKeyword, "patternProperties": schemaMapKeyword, "additionalProperties": schemaKeyword,
-	"propertyNames": schemaKeyword, "unevaluatedProperties": schemaKeyword,
-	"dependentSchemas": schemaMapKeyword, "dependencies": schemaMapKeyword,
-	"allOf": schemaKeyword, "anyOf": schemaKeyword, "oneOf": schemaKeyword, "not": schemaKeyword,
-	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
+// A keyword is a keyword of JSON Schema.
+type keyword struct {
+	kind  keywordKind
+	flags keywordFlags
 }
+
+type keywordFlags byte
+
+const (
+	annotation keywordFlags = 1 << iota // never makes a value invalid
+	compared                            // Diff ignores it or compares it separately
+)
+
+// keywords contains the keywords of JSON Schema 2020-12 and draft-07.
+var keywords = func() map[string]keyword {
+	all := map[string]keyword{}
+	for _, group := range []struct {
+		keyword
+		names string
+	}{
+		{keyword{valueKeyword, annotation | compared}, "$schema $id $comment title description default examples deprecated readOnly writeOnly"},
+		{keyword{valueKeyword, compared}, "$ref type enum const format multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern maxItems minItems uniqueItems maxProperties minProperties required"},
+		{keyword{valueKeyword, annotation}, "$anchor $dynamicAnchor $vocabulary contentEncoding contentMediaType"},
+		{keyword{valueKeyword, 0}, "$dynamicRef maxContains minContains dependentRequired"},
+		{keyword{schemaMapKeyword, annotation | compared}, "$defs definitions"},
+		{keyword{schemaKeyword, annotation}, "contentSchema"},
+		{keyword{schemaKeyword, compared}, "items additionalProperties"},
+		{keyword{schemaKeyword, 0}, "prefixItems additionalItems contains unevaluatedItems propertyNames unevaluatedProperties allOf anyOf oneOf not if then else"},
+		{keyword{schemaMapKeyword, compared}, "properties"},
+		{keyword{schemaMapKeyword, 0}, "patternProperties dependentSchemas dependencies"},
+	} {
+		for _, name := range strings.Fields(group.names) {
+			all[name] = group.keyword
+		}
+	}
+	return all
+}()
 
 // schemas yields n and all its subschemas. It includes subschemas of unknown keywords, because a
 // $ref can point to them.
@@ -65,7 +79,7 @@ func (n *node) eachSchema(yield func(*node) bool) bool {
 
 // subschemas returns the schemas in the value of a keyword.
 func (m field) subschemas() []*node {
-	switch kind := keywords[m.key]; {
+	switch kind := keywords[m.key].kind; {
 	case kind == schemaMapKeyword:
 		var subs []*node
 		for _, sub := range m.value.fields {
@@ -78,13 +92,6 @@ func (m field) subschemas() []*node {
 		return []*node{m.value}
 	}
 	return nil
-}
-
-// annotations contains the keywords that never make a value invalid.
-var annotations = []string{
-	"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
-	"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-	"contentEncoding", "contentMediaType", "contentSchema",
 }
 
 // constrains reports whether the rule can refuse a call. member is the field that the call has:
@@ -140,7 +147,8 @@ func keywordRefuses(m field) bool {
 	case "items":
 		return refuses(m.value) || slices.ContainsFunc(m.value.items, refuses)
 	}
-	return keywords[m.key] != unknownKeyword && !slices.Contains(annotations, m.key)
+	k := keywords[m.key]
+	return k.kind != unknownKeyword && k.flags&annotation == 0
 }
 
 // expand replaces the short forms in a schema: required in a property, and empty properties. If
@@ -161,7 +169,7 @@ func (r *reader) expandOne(n *node, entry string, strict bool) {
 	}
 	if strict {
 		for i := range n.fields {
-			if m := &n.fields[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
+			if m := &n.fields[i]; keywords[m.key].kind == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
 				r.problem(m.line, entry, fmt.Sprintf("unknown JSON Schema keyword %q", m.key), hintFor(m.key, slices.Sorted(maps.Keys(keywords))))
 			}
 		}

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"math/big"
@@ -12,13 +14,14 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// Accepts reports whether a call matches the plan. It does not decode the call, and takes about a
-// hundredth of the time of [Plan.Judge]. If it returns false, the call may still match, and Judge
-// must decide. Accepts always returns false for entries with rare keywords, such as allOf, anyOf
-// and patternProperties.
+// Accepts reports whether a call matches the plan. It does not decode the call, so it is much faster
+// than [Plan.Judge] for a call with violations. If it returns false, the call may still match, and
+// Judge must decide. Accepts always returns false for entries with rare keywords, such as allOf,
+// anyOf and patternProperties.
 //
 // name is the event of a track call, or the name of a page or screen. member is the value of
 // the call's traits for an identify or group call, and of its properties otherwise. It is nil if
@@ -37,8 +40,8 @@ func (rule *rule) accepts(call, member []byte) bool {
 	if len(subject) > maxMatched {
 		return false
 	}
-	end := rule.matcher.match(subject, nextByte(subject, 0))
-	return end > 0 && nextByte(subject, end) == len(subject)
+	s := jsonscan.New(subject)
+	return rule.matcher.match(s) && s.End() == nil
 }
 
 // emptyObject is used if properties or traits are missing.
@@ -144,70 +147,38 @@ var valueTypes = map[string]valueType{
 // unsure is the matcher for schemas that only the library can check.
 var unsure = &matcher{unsure: true}
 
-// match returns the end of the value that starts at i. It returns -1 if it does not accept the value.
-func (m *matcher) match(b []byte, i int) int {
+// match reports whether the matcher accepts the next value. If it does, match skips the value.
+func (m *matcher) match(s *jsonscan.Scanner) bool {
 	if m == nil {
-		return skipValue(b, i)
+		_, err := s.Value()
+		return err == nil
 	}
-	if m.unsure || i >= len(b) {
-		return -1
+	if m.unsure {
+		return false
 	}
-	end := -1
-	switch b[i] {
+	switch kind := s.Kind(); kind {
 	case '{':
-		if m.allows(objectValue) {
-			end = m.matchObject(b, i)
-		}
+		return m.allows(objectValue) && m.enum == nil && m.matchObject(s)
 	case '[':
-		if m.allows(arrayValue) {
-			end = m.matchArray(b, i)
-		}
-	case '"':
-		if m.allows(stringValue) {
-			end = m.matchString(b, i)
-		}
-	case 't', 'f':
-		if m.allows(boolValue) {
-			end = skipValue(b, i)
-		}
-	case 'n':
-		if m.allows(nullValue) {
-			end = skipValue(b, i)
-		}
+		return m.allows(arrayValue) && m.enum == nil && m.matchArray(s)
 	default:
-		end = m.matchNumber(b, i)
+		value, err := s.Value()
+		return err == nil && m.matchScalar(kind, value) &&
+			(m.enum == nil || slices.ContainsFunc(m.enum, func(listed string) bool { return listed == string(value) }))
 	}
-	if end < 0 || m.enum != nil && !m.inEnum(b[i:end]) {
-		return -1
-	}
-	return end
-}
-
-// inEnum reports whether a value is one of the values in enum.
-func (m *matcher) inEnum(value []byte) bool {
-	for _, listed := range m.enum {
-		if listed == string(value) {
-			return true
-		}
-	}
-	return false
 }
 
 func (m *matcher) allows(t valueType) bool { return m.types == 0 || m.types&t != 0 }
 
-func (m *matcher) matchObject(b []byte, i int) int {
+// errRejected stops a scan at a value that a matcher does not accept.
+var errRejected = errors.New("rejected")
+
+func (m *matcher) matchObject(s *jsonscan.Scanner) bool {
 	missing, next := m.required, 0 // next is the likely position of the next field, because most senders use a fixed order
-	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
-		return ended(i+1, missing == 0)
-	}
-	for i < len(b) && b[i] == '"' {
-		end, plain := skipString(b, i)
-		if end < 0 || !plain {
-			return -1
-		}
-		name := b[i+1 : end-1]
-		if i = nextByte(b, end); i >= len(b) || b[i] != ':' {
-			return -1
+	err := s.Object(func(key []byte) error {
+		name := key[1 : len(key)-1]
+		if !isPlain(name) {
+			return errRejected
 		}
 		value := m.others
 		if next >= len(m.fields) || m.fields[next].name != string(name) {
@@ -218,92 +189,70 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			value, next = member.value, next+1
 			missing &^= member.bit
 		} else if !utf8.Valid(name) {
-			return -1 // invalid UTF-8 decodes to a different name
+			return errRejected // invalid UTF-8 decodes to a different name
 		}
-		if i = value.match(b, nextByte(b, i+1)); i < 0 {
-			return -1
+		if !value.match(s) {
+			return errRejected
 		}
-		if i = nextByte(b, i); i >= len(b) {
-			return -1
-		}
-		if b[i] == '}' {
-			return ended(i+1, missing == 0)
-		}
-		if b[i] != ',' {
-			return -1
-		}
-		i = nextByte(b, i+1)
-	}
-	return -1
+		return nil
+	})
+	return err == nil && missing == 0
 }
 
-func ended(end int, ok bool) int {
-	if ok {
-		return end
-	}
-	return -1
-}
+// isPlain reports whether the content of a string has no escapes.
+func isPlain(text []byte) bool { return bytes.IndexByte(text, '\\') < 0 }
 
-func (m *matcher) matchArray(b []byte, i int) int {
+func (m *matcher) matchArray(s *jsonscan.Scanner) bool {
 	n := 0
-	if i = nextByte(b, i+1); i < len(b) && b[i] == ']' {
-		return ended(i+1, m.minItems <= 0)
-	}
-	for {
-		if i = m.items.match(b, i); i < 0 {
-			return -1
+	err := s.Array(func() error {
+		if n++; !m.items.match(s) {
+			return errRejected
 		}
-		n++
-		if i = nextByte(b, i); i >= len(b) {
-			return -1
-		}
-		if b[i] == ']' {
-			return ended(i+1, n >= m.minItems && n <= m.maxItems)
-		}
-		if b[i] != ',' {
-			return -1
-		}
-		i = nextByte(b, i+1)
-	}
+		return nil
+	})
+	return err == nil && n >= m.minItems && n <= m.maxItems
 }
 
-func (m *matcher) matchString(b []byte, i int) int {
-	end, plain := skipString(b, i)
-	if end < 0 || m.anyString {
-		return end
+func (m *matcher) matchScalar(kind byte, value []byte) bool {
+	switch kind {
+	case '"':
+		return m.allows(stringValue) && m.matchString(value[1:len(value)-1])
+	case '0':
+		return m.matchNumber(value)
+	case 't', 'f':
+		return m.allows(boolValue)
 	}
-	text := b[i+1 : end-1]
+	return m.allows(nullValue)
+}
+
+// matchString checks the content of a string.
+func (m *matcher) matchString(text []byte) bool {
+	if m.anyString {
+		return true
+	}
 	// A string has at most one character per byte.
-	if !plain || m.minLength > 0 && utf8.RuneCount(text) < m.minLength || len(text) > m.maxLength && utf8.RuneCount(text) > m.maxLength {
-		return -1
+	if !isPlain(text) || m.minLength > 0 && utf8.RuneCount(text) < m.minLength || len(text) > m.maxLength && utf8.RuneCount(text) > m.maxLength {
+		return false
 	}
 	if m.quick != nil && !m.quick(text) || (m.pattern != nil || m.format != nil) && !utf8.Valid(text) {
-		return -1
+		return false
 	}
-	if m.pattern != nil && !m.pattern.Match(text) || m.format != nil && !m.format(string(text)) {
-		return -1
-	}
-	return end
+	return (m.pattern == nil || m.pattern.Match(text)) && (m.format == nil || m.format(string(text)))
 }
 
-func (m *matcher) matchNumber(b []byte, i int) int {
-	end, t := skipNumber(b, i)
-	if end < 0 || !m.allows(t) {
-		return -1
+func (m *matcher) matchNumber(text []byte) bool {
+	t := integerValue
+	if bytes.ContainsAny(text, ".eE") {
+		t = numberValue
+	}
+	if !m.allows(t) {
+		return false
 	}
 	if len(m.bounds) == 0 {
-		return ended(end, end-i <= maxNumberDigits)
+		return len(text) <= maxNumberDigits
 	}
-	value, ok := shortNumber(b[i:end])
-	if !ok {
-		return -1
-	}
-	for _, limit := range m.bounds {
-		if !limit.allows(value, t == integerValue) {
-			return -1
-		}
-	}
-	return end
+	value, ok := shortNumber(text)
+	return ok && !slices.ContainsFunc(m.bounds, func(l bound) bool { return !l.allows(value, t == integerValue) })
 }
 
 // allows reports whether a number is certainly within the bound. Rounding does not change the
@@ -316,46 +265,6 @@ func (l bound) allows(value float64, exact bool) bool {
 		return value < l.value
 	}
 	return value > l.value
-}
-
-// skipString returns the end of the string that starts at i, or -1 if it is invalid. plain is true
-// if the string has no escapes.
-func skipString(b []byte, i int) (end int, plain bool) {
-	plain = true
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1, plain
-		case '\\':
-			i, plain = i+1, false
-		}
-	}
-	return -1, false
-}
-
-// nextByte returns the index of the first byte from i on that is not white space.
-func nextByte(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipNumber returns the end and the type of the number that starts at i. The end is -1 if the
-// number is invalid.
-func skipNumber(b []byte, i int) (end int, t valueType) {
-	start := i
-	for t = integerValue; i < len(b); i++ {
-		switch c := b[i]; {
-		case c >= '0' && c <= '9' || c == '-' && i == start:
-			continue
-		case c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-':
-			t = numberValue
-			continue
-		}
-		break
-	}
-	return ended(i, i > start), t
 }
 
 // shortNumber parses a number that has at most exactDigits digits and no exponent. It rounds only
@@ -379,46 +288,6 @@ func shortNumber(text []byte) (value float64, ok bool) {
 		}
 	}
 	return sign * float64(digits) / power, n > 0
-}
-
-// skipValue returns the end of the value that starts at i, or -1. b must be valid JSON.
-func skipValue(b []byte, i int) int {
-	if i >= len(b) {
-		return -1
-	}
-	switch b[i] {
-	case '"':
-		end, _ := skipString(b, i)
-		return end
-	case '{', '[':
-		return skipNested(b, i)
-	case 't', 'n':
-		return ended(i+len("true"), i+len("true") <= len(b))
-	case 'f':
-		return ended(i+len("false"), i+len("false") <= len(b))
-	}
-	end, _ := skipNumber(b, i)
-	return end
-}
-
-func skipNested(b []byte, i int) int {
-	for depth := 0; i < len(b); i++ {
-		switch b[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case '"':
-			end, _ := skipString(b, i)
-			if end < 0 {
-				return -1
-			}
-			i = end - 1
-		}
-	}
-	return -1
 }
 
 // A matcherCompiler caches the matchers of schemas, which may be recursive.

@@ -71,13 +71,13 @@ func planSchema() object {
 		return object{"type": []any{"object", "null"}, "additionalProperties": object{"$ref": "#/$defs/" + of}}
 	}
 	known := object{}
-	for name, kind := range keywords {
+	for name, keyword := range keywords {
 		switch {
 		case slices.Contains([]string{"allOf", "anyOf", "oneOf", "prefixItems"}, name):
 			known[name] = object{"type": "array", "items": rule, "minItems": 1}
-		case kind == schemaKeyword:
+		case keyword.kind == schemaKeyword:
 			known[name] = rule
-		case kind == schemaMapKeyword:
+		case keyword.kind == schemaMapKeyword:
 			known[name] = named("rule")
 		default:
 			known[name] = valueSchema(name)

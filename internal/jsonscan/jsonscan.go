@@ -128,6 +128,20 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
+// Elements iterates over the elements of an array. It stops at the first syntax error.
+func Elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		s := New(array)
+		_ = s.Array(func() error {
+			value, err := s.Value()
+			if err == nil && !yield(value) {
+				err = errEnough
+			}
+			return err
+		})
+	}
+}
+
 // errEnough stops a scan that needs no more input.
 var errEnough = errors.New("enough")
 

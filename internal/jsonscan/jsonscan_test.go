@@ -100,3 +100,15 @@ func FuzzValue(f *testing.F) {
 		}
 	})
 }
+
+func TestElementsStopsAtTheFirstError(t *testing.T) {
+	for array, want := range map[string]string{"[]": "", "[1, [2], {}]": "1;[2];{};", "[1, 2, x, 3]": "1;2;", "{}": "", "": ""} {
+		got := ""
+		for element := range Elements([]byte(array)) {
+			got += string(element) + ";"
+		}
+		if got != want {
+			t.Errorf("the elements of %q are %q, want %q", array, got, want)
+		}
+	}
+}

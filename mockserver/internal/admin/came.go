@@ -63,7 +63,7 @@ func viewCame(i *history.Item) cameView {
 		r := i.Rejection
 		v.Code, v.Field, v.Reason, v.Violations = r.Code, r.Field, r.Message, r.Violations
 		v.Hint, v.Sender = event.HintOf(r.Code), r.Sender
-		if body, err := jsondiff.Decode(r.Body); err == nil && isObject(body) {
+		if body, err := jsondiff.Decode(r.Body); err == nil && jsondiff.TypeOf(body) == "object" {
 			v.Call = r.Body
 		} else {
 			v.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
@@ -75,11 +75,6 @@ func viewCame(i *history.Item) cameView {
 		v.Body = strings.ToValidUTF8(string(f.Body), "\uFFFD")
 	}
 	return v
-}
-
-func isObject(v any) bool {
-	_, ok := v.(map[string]any)
-	return ok
 }
 
 // listCame lists accepted and rejected calls, oldest first.
@@ -148,7 +143,7 @@ func hasText(v any, path []string, text string) bool {
 		if n, ok := v.(json.Number); ok {
 			return jsondiff.SameNumber(n, json.Number(text))
 		}
-		return !isObject(v) && jsondiff.Text(v, len(text)+1) == text
+		return jsondiff.TypeOf(v) != "object" && jsondiff.Text(v, len(text)+1) == text
 	}
 	object, _ := v.(map[string]any)
 	for n := 1; n <= len(path); n++ {

@@ -46,7 +46,7 @@ type sourceInput struct {
 func (a *admin) viewSource(s tracking.Source) sourceView {
 	return sourceView{
 		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond, Redact: s.Redact,
-		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
+		ReadOnly: a.c.Configured().Source(s.Name) != nil,
 	}
 }
 
@@ -59,20 +59,12 @@ func (a *admin) listSources(*http.Request) (any, error) {
 }
 
 func (a *admin) getSource(r *http.Request) (any, error) {
-	s, err := a.source(r.PathValue("source"))
-	if err != nil {
-		return nil, err
+	name := r.PathValue("source")
+	s := a.c.Settings().Source(name)
+	if s == nil {
+		return nil, state.Unknown("source", name)
 	}
-	return a.viewSource(s), nil
-}
-
-func (a *admin) source(name string) (tracking.Source, error) {
-	all := a.c.Settings().Sources
-	i := slices.IndexFunc(all, settings.SourceNamed(name))
-	if i < 0 {
-		return tracking.Source{}, state.Unknown("source", name)
-	}
-	return all[i], nil
+	return a.viewSource(*s), nil
 }
 
 // addSource creates a source. Only the response to this request contains the write key.
@@ -374,12 +366,11 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %.40q", in.Type), Hint: "use one of " + strings.Join(fields.StoredTypes, ", ")}
 	}
 	name := r.PathValue("destination")
-	all := a.c.Settings().Destinations
-	i := slices.IndexFunc(all, settings.DestinationNamed(name))
-	if i < 0 {
+	d := a.c.Settings().Destination(name)
+	if d == nil {
 		return nil, state.Unknown("destination", name)
 	}
-	attempts, err := a.c.SendTest(r.Context(), all[i], in.Type)
+	attempts, err := a.c.SendTest(r.Context(), *d, in.Type)
 	return export.NewAttempts(attempts), err
 }
 

@@ -30,16 +30,8 @@ type timelineEntry struct {
 	At        time.Time           `json:"at"`
 	Call      *export.Call        `json:"call,omitempty"`
 	Rejection *tracking.Rejection `json:"rejection,omitempty"`
-	Changes   []traitChange       `json:"changes,omitempty"`
+	Changes   []jsondiff.Line     `json:"changes,omitempty"` // changes of one trait or of a field in it
 	Further   int                 `json:"furtherChanges,omitempty"`
-}
-
-// A traitChange is a change of one trait or of a field in it.
-type traitChange struct {
-	Path   string `json:"path"`
-	Kind   string `json:"kind"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
 }
 
 // getTimeline returns a page of a user's calls, oldest first.
@@ -72,14 +64,7 @@ func viewEntry(e *timeline.Entry, destinations []engine.AttachedDestination) tim
 	call.Body = e.Record.Call.Body
 	v.Call = &call
 	if e.Traits != nil {
-		v.Further = e.Traits.More
-		for _, l := range e.Traits.Lines {
-			v.Changes = append(v.Changes, viewChange(l))
-		}
+		v.Further, v.Changes = e.Traits.More, e.Traits.Lines
 	}
 	return v
-}
-
-func viewChange(l jsondiff.Line) traitChange {
-	return traitChange{l.Path, l.Kind.String(), l.First, l.Second}
 }

@@ -1,8 +1,9 @@
 package baseline
 
 import (
-	"encoding/json"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 )
 
 // A wildcard matches the values of a type. It implements jsondiff.Matcher.
@@ -39,22 +40,10 @@ func wildcardOf(v any) *wildcard {
 
 // typeOf returns the type of a normalized value.
 func typeOf(v any) string {
-	switch v := v.(type) {
-	case map[string]any:
-		return "object"
-	case []any:
-		return "array"
-	case string:
-		if strings.HasPrefix(v, numberPrefix) {
-			return "number"
-		}
-		return "string"
-	case json.Number:
+	if s, ok := v.(string); ok && strings.HasPrefix(s, numberPrefix) {
 		return "number"
-	case bool:
-		return "boolean"
 	}
-	return "null"
+	return jsondiff.TypeOf(v)
 }
 
 // withMatchers returns a copy of a value in a file in which wildcards are Matchers.

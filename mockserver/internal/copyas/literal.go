@@ -60,13 +60,11 @@ func goValue(out *bytes.Buffer, value []byte) {
 		}
 		out.WriteByte('}')
 	case '[':
-		_ = s.Array(func() error {
+		for element := range jsonscan.Elements(value) {
 			open("[]any")
-			value, err := s.Value()
-			goValue(out, value)
+			goValue(out, element)
 			out.WriteString(",\n")
-			return err
-		})
+		}
 		if first {
 			out.WriteString("[]any{")
 		}

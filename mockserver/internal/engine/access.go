@@ -91,11 +91,7 @@ func (c *Collector) Attached() []AttachedDestination {
 // UnknownDestination returns a problem and a hint if no destination has this name, and no retained
 // call has an outcome at a destination with this name. An empty name is not a problem.
 func (c *Collector) UnknownDestination(name string) (problem, hint string) {
-	var names []string
-	for _, d := range c.Settings().Destinations {
-		names = append(names, d.Name)
-	}
-	h := c.History()
+	names, h := c.Settings().DestinationNames(), c.History()
 	if name == "" || slices.Contains(names, name) || h.HasDestination(name) {
 		return "", ""
 	}
@@ -136,7 +132,7 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 		if !pick(d) {
 			continue
 		}
-		o := DestinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, settings.DestinationNamed(d.Name))}
+		o := DestinationOverview{Destination: d, ReadOnly: configured.Destination(d.Name) != nil}
 		for _, s := range states {
 			if s.Destination == d.Name {
 				o.Status = s
@@ -169,9 +165,9 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 	if p := settings.TransformProblem(c.config.Transforms, d.Transform); p != nil {
 		errs = append(errs, p)
 	}
-	known := c.Settings().Sources
+	known := c.Settings()
 	for i, name := range d.Sources {
-		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
+		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && known.Source(name) == nil {
 			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is not a source", name), Hint: "name one of /api/v1/sources"})
 		}
 	}

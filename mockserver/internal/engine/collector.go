@@ -168,7 +168,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	}
 	for _, w := range c.workers.all() {
 		name := w.Destination().Name
-		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(name)) {
+		if all.Destination(name) != nil {
 			continue
 		}
 		if err := c.detach(ctx, w); err != nil {
@@ -354,7 +354,7 @@ func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
 		}
 	}
 	for _, d := range s.Destinations {
-		if !slices.ContainsFunc(defined.Destinations, settings.DestinationNamed(d.Name)) {
+		if defined.Destination(d.Name) == nil {
 			all.Destinations = append(all.Destinations, d)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -73,8 +72,8 @@ func (c *Collector) storeGone(destination string, mark goneMark) {
 // settings.
 func (s *storedSettings) pruneGone(all settings.Settings) {
 	maps.DeleteFunc(s.Gone, func(name string, mark goneMark) bool {
-		i := slices.IndexFunc(all.Destinations, settings.DestinationNamed(name))
-		return i < 0 || !mark.applies(&all.Destinations[i])
+		d := all.Destination(name)
+		return d == nil || !mark.applies(d)
 	})
 	if len(s.Gone) == 0 {
 		s.Gone = nil

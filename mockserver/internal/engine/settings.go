@@ -57,7 +57,7 @@ func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 // *webhook.FieldError for each invalid setting, or is an error of the store.
 func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
-		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
+		if all.Source(s.Name) != nil {
 			return fmt.Errorf("%w: there is a source %s", state.ErrExists, text.Quote(text.MaxRepeated, s.Name))
 		}
 		stored.Sources = append(stored.Sources, s)
@@ -94,7 +94,7 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 // AddSource for the errors.
 func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
-		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
+		if all.Destination(d.Name) != nil {
 			return fmt.Errorf("%w: there is a destination %s", state.ErrExists, text.Quote(text.MaxRepeated, d.Name))
 		}
 		stored.Destinations = append(stored.Destinations, d)
@@ -151,7 +151,7 @@ func (c *Collector) Resume(ctx context.Context, destination string) error {
 
 func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
-		if !slices.ContainsFunc(all.Destinations, settings.DestinationNamed(destination)) {
+		if all.Destination(destination) == nil {
 			return state.Unknown("destination", destination)
 		}
 		stored.pause(destination, paused)

@@ -129,22 +129,11 @@ func (ps *problems) typeMatcher(m *matcher, path []any, value any) {
 }
 
 func isOfType(v any, name string) bool {
-	switch v := v.(type) {
-	case nil:
-		return name == "null"
-	case bool:
-		return name == "boolean"
-	case string:
-		return name == "string"
-	case []any:
-		return name == "array"
-	case map[string]any:
-		return name == "object"
-	case json.Number:
-		f, err := v.Float64()
-		return name == "number" || name == "integer" && err == nil && f == math.Trunc(f)
+	if n, ok := v.(json.Number); ok && name == "integer" {
+		f, err := n.Float64()
+		return err == nil && f == math.Trunc(f)
 	}
-	return false
+	return jsondiff.TypeOf(v) == name
 }
 
 // maxRegexp is the maximum length of a regular expression in bytes.

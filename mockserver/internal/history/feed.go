@@ -23,7 +23,7 @@ type Item struct {
 	Record    *tracking.Record
 	Rejection *tracking.Rejection
 	Refusal   *event.Refusal
-	Read      *tracking.Call // the readable part of a rejected call
+	Read      *tracking.Call // the readable part of a rejected call, with its body
 }
 
 // Call returns the call, or the readable part of a rejected call.

@@ -240,16 +240,11 @@ func (h *History) mergeTarget(r event.Refusal) *entry {
 // readRejected returns the readable part of a rejected call.
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
-	s := jsonscan.New(r.Body)
-	_ = s.Object(func(key []byte) error { // on an error, the fields before the error are set
-		value, err := s.Value()
-		if err == nil {
-			if field := fields.TextOf(c, fields.Of(key)); field != nil {
-				*field = fields.Text(value)
-			}
+	for m := range jsonscan.Members(r.Body) {
+		if field := fields.TextOf(c, fields.Of(m.Key)); field != nil {
+			*field = fields.Text(m.Value)
 		}
-		return err
-	})
+	}
 	c.Type = r.Type // the type may be known only from the endpoint
 	return c
 }

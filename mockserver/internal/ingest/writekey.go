@@ -103,7 +103,7 @@ func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
 // unless the key is not a valid name or is the name of another source. The name may reveal the
 // key, because any key is accepted.
 func (t *SourceTable) nameOf(writeKey string) string {
-	if settings.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.Name == writeKey }) {
+	if settings.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, settings.SourceNamed(writeKey)) {
 		return text.Redact(writeKey)
 	}
 	return writeKey
@@ -137,10 +137,8 @@ func (t *SourceTable) redacts() bool {
 
 // callsPerSecond returns the rate limit in a source's settings, or 0.
 func (t *SourceTable) callsPerSecond(source string) int {
-	for i := range t.sources {
-		if t.sources[i].Name == source {
-			return t.sources[i].CallsPerSecond
-		}
+	if i := slices.IndexFunc(t.sources, settings.SourceNamed(source)); i >= 0 {
+		return t.sources[i].CallsPerSecond
 	}
 	return 0
 }

@@ -48,10 +48,7 @@ func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {
 
 func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (page.Answer, error) {
 	lines, err := in.computationLines(r.Context())
-	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames()}
-	for _, d := range in.c.Settings().Destinations {
-		p.Destinations = append(p.Destinations, d.Name)
-	}
+	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames(), Destinations: in.c.Settings().DestinationNames()}
 	return page.Answer{Template: "audiences", Status: status, Page: page.Page{Title: "Audiences", Nav: "audiences", Body: p}}.OrPart(r, "lines"), err
 }
 

@@ -107,13 +107,13 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	default:
 		p.readRefusal(i.Refusal)
 	}
-	if c := sendable(&i); i.Refusal == nil {
-		p.Copies = copiesOf(p.Ref, &c)
+	if c := i.Call(); i.Refusal == nil {
+		p.Copies = copiesOf(p.Ref, c)
 		if i.Record != nil && p.Copies != nil {
 			p.Copies = append(p.Copies, p.signedCopies(destinations)...)
 		}
 		var name string
-		name, p.Event = rows.EventOf(in.c.Shapes(), &c)
+		name, p.Event = rows.EventOf(in.c.Shapes(), c)
 		if p.Listed = p.Event == "" && name != ""; p.Listed {
 			p.Event = rows.By("event", name).Link("/")
 		}
@@ -269,24 +269,21 @@ type oddMember struct{ name, meant string }
 const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {
-	s := jsonscan.New(body)
-	_ = s.Object(func(key []byte) error { // an error ends the loop; the fields before it are still useful
-		name := string(jsonscan.Unquote(key))
-		value, err := s.Value()
-		if err != nil || len(odd) == maxOddMembers {
-			return err
+	for m := range jsonscan.Members(body) {
+		if len(odd) == maxOddMembers {
+			break
 		}
+		name := string(jsonscan.Unquote(m.Key))
 		f, known := fields.ByName[name]
 		switch {
 		case !known:
 			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
 				odd = append(odd, oddMember{text.Cut(80, name), meant})
 			}
-		case fields.TextOf(new(tracking.Call), f) != nil && page.KindOf(value) == "num":
+		case fields.TextOf(new(tracking.Call), f) != nil && page.KindOf(m.Value) == "num":
 			odd = append(odd, oddMember{name: name})
 		}
-		return nil
-	})
+	}
 	return odd
 }
 
@@ -334,7 +331,7 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 		}
 		return "", ""
 	})
-	if r.Field != "" && !hasMember(r.Body, r.Field) {
+	if r.Field != "" && fields.Member(r.Body, r.Field) == nil {
 		p.Body = addMissing(p.Body, r.Field, r.Message)
 	}
 	for _, m := range oddMembers(r.Body) {
@@ -409,15 +406,4 @@ func addMissing(lines []page.Line, key, note string) []page.Line {
 		return append(lines, missing)
 	}
 	return append(lines[:len(lines)-1:len(lines)-1], missing, lines[len(lines)-1])
-}
-
-// hasMember reports whether an object has a field.
-func hasMember(object []byte, name string) (has bool) {
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		has = has || string(jsonscan.Unquote(key)) == name
-		_, err := s.Value()
-		return err
-	})
-	return has
 }

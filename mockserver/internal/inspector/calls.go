@@ -49,10 +49,7 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 
 // sourceNames returns the sources in the settings and the history, at most 200.
 func (in *Inspector) sourceNames() []string {
-	var names []string
-	for _, s := range in.c.Settings().Sources {
-		names = append(names, s.Name)
-	}
+	names := in.c.Settings().SourceNames()
 	for _, name := range in.c.History().Sources(1000) {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -28,12 +26,11 @@ type causeReplay struct {
 // showCauseReplay shows the confirmation page.
 func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
 	q := causeReplay{Destination: r.URL.Query().Get("destination"), Cause: r.URL.Query().Get("cause")}
-	all := in.c.Settings().Destinations
-	i := slices.IndexFunc(all, settings.DestinationNamed(q.Destination))
-	if i < 0 {
+	d := in.c.Settings().Destination(q.Destination)
+	if d == nil {
 		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
-	q.Paused = all[i].Paused
+	q.Paused = d.Paused
 	until := time.Now().UTC()
 	q.Until = until.Format(time.RFC3339Nano)
 	sel := engine.Selection{Cause: q.Cause, FailedUntil: until, DryRun: true}

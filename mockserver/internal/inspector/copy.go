@@ -14,7 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -77,23 +76,23 @@ func (in *Inspector) serveCopy(w http.ResponseWriter, r *http.Request) {
 
 // copyOf returns a call in the requested format.
 func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
-	c := sendable(i)
-	if !copyas.CanSend(&c) {
+	c := i.Call()
+	if !copyas.CanSend(c) {
 		return "", access.Errorf(http.StatusConflict, "not_whole", "the call cannot be copied: it is synthetic or incomplete")
 	}
 	to := copyas.Collector{Endpoint: in.endpointFor(r), WriteKey: in.writeKeyOf(c.Source)}
 	code := ""
 	switch form := r.PathValue("form"); form {
 	case "curl":
-		code = copyas.Curl(to, &c)
+		code = copyas.Curl(to, c)
 	case "go":
-		code = copyas.Go(to, &c)
+		code = copyas.Go(to, c)
 	case "node":
-		code = copyas.Node(to, &c)
+		code = copyas.Node(to, c)
 	case "go-test":
-		code = copyas.GoTest(&c)
+		code = copyas.GoTest(c)
 	case "signed":
-		return in.signedCopy(r, &c)
+		return in.signedCopy(r, c)
 	default:
 		return "", access.Errorf(http.StatusNotFound, "not_found", "unknown format %.40q; use curl, go, node, go-test or signed", form)
 	}
@@ -103,32 +102,22 @@ func (in *Inspector) copyOf(r *http.Request, i *history.Item) (string, error) {
 	return code, nil
 }
 
-// sendable returns the call of an item. A rejected call has the body that was received.
-func sendable(i *history.Item) tracking.Call {
-	c := *i.Call()
-	if i.Rejection != nil {
-		c.Body, c.Source = i.Rejection.Body, i.Rejection.Source
-	}
-	return c
-}
-
 // signedCopy returns a curl command that sends the call with the destination's signature.
 func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, error) {
 	name := r.URL.Query().Get("destination")
-	all := in.c.Settings().Destinations
-	at := slices.IndexFunc(all, settings.DestinationNamed(name))
+	d := in.c.Settings().Destination(name)
 	webhook, err := strconv.Atoi(r.URL.Query().Get("webhook"))
 	switch {
-	case at < 0:
+	case d == nil:
 		return "", access.Errorf(http.StatusNotFound, "not_found", "no destination %q", text.Cut(80, name))
-	case err != nil || webhook < 0 || webhook >= len(all[at].Webhooks):
-		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook is an index from 0", text.Plural(len(all[at].Webhooks), "webhook", "webhooks"))
-	case all[at].SharedSecret == "":
+	case err != nil || webhook < 0 || webhook >= len(d.Webhooks):
+		return "", access.Errorf(http.StatusNotFound, "not_found", "the destination has %s; webhook is an index from 0", text.Plural(len(d.Webhooks), "webhook", "webhooks"))
+	case d.SharedSecret == "":
 		return "", access.Errorf(http.StatusConflict, "no_secret", "the destination has no shared secret")
 	}
 	sent := *c
-	sent.Body = in.c.Redact(&all[at], c.Body)
-	code, err := copyas.SignedCurl(&all[at].Settings, in.c.Transform(&all[at]), all[at].Webhooks[webhook], &sent, time.Now(), engine.SecretHeader)
+	sent.Body = in.c.Redact(d, c.Body)
+	code, err := copyas.SignedCurl(&d.Settings, in.c.Transform(d), d.Webhooks[webhook], &sent, time.Now(), engine.SecretHeader)
 	if err != nil {
 		return "", access.Errorf(http.StatusConflict, "no_payload", "%s", strings.TrimPrefix(err.Error(), "webhook: "))
 	}
@@ -137,10 +126,8 @@ func (in *Inspector) signedCopy(r *http.Request, c *tracking.Call) (string, erro
 
 // writeKeyOf returns the write key of a source, or "" if the source is unknown.
 func (in *Inspector) writeKeyOf(source string) string {
-	for _, s := range in.c.Settings().Sources {
-		if s.Name == source {
-			return s.WriteKey
-		}
+	if s := in.c.Settings().Source(source); s != nil {
+		return s.WriteKey
 	}
 	return ""
 }

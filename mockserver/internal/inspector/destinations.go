@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -116,12 +117,11 @@ func (in *Inspector) showNewDestination(r *http.Request) (page.Answer, error) {
 }
 
 func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
-	name := r.URL.Query().Get("name")
-	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
-	if i < 0 {
+	d := in.c.Settings().Destination(r.URL.Query().Get("name"))
+	if d == nil {
 		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
 	}
-	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
+	return in.showForm(r, http.StatusOK, in.newForm(*d))
 }
 
 // showForm shows a destination page with the given form.
@@ -201,7 +201,8 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
-		return p.Field != "sources" && p.Field != "transform" && !slices.ContainsFunc(listFields[:], func(f listField) bool { return f.Name == p.Field })
+		setting, _, _ := strings.Cut(p.Field, ".")
+		return !slices.Contains([]string{"sources", "types", "events", "redact", "transform"}, setting)
 	})
 	if len(form.Errors) == 0 {
 		preview := in.c.Preview(form.destination)

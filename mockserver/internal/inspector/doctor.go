@@ -11,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/signcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -268,15 +269,8 @@ func bodyProblem(body, pasted []byte) string {
 
 // sameValue reports whether two JSON documents are equal except for key order.
 func sameValue(a, b []byte) bool {
-	sorted := func(doc []byte) []byte {
-		var v any
-		if json.Unmarshal(doc, &v) != nil {
-			return nil
-		}
-		out, _ := json.Marshal(v) // decoded values can always be marshaled
-		return out
-	}
-	return bytes.Equal(sorted(a), sorted(b))
+	d, err := jsondiff.ComparePaths(a, b)
+	return err == nil && d.Differing == 0
 }
 
 // viewDifference returns the first difference, or nil.

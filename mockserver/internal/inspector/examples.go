@@ -1,10 +1,8 @@
 package inspector
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -33,16 +31,9 @@ func (f destinationForm) Examples() []bodyExample {
 			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
 		}
 		if e.Body != nil {
-			var indented bytes.Buffer
-			_ = json.Indent(&indented, e.Body, "", "  ") // cannot fail
-			shown.Body = text.Cut(maxExample, indented.String())
+			shown.Body = text.Cut(maxExample, page.Indented(e.Body))
 			if d, err := jsondiff.ComparePaths(e.Input, e.Body); err == nil {
-				shown.Total = d.Differing
-				for _, l := range d.Lines {
-					if l.Kind != jsondiff.Same && len(shown.Differences) < maxDifferences {
-						shown.Differences = append(shown.Differences, l)
-					}
-				}
+				shown.Total, shown.Differences = d.Differing, d.Changes(maxDifferences)
 			}
 		}
 		all = append(all, shown)

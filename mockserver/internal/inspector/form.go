@@ -28,7 +28,6 @@ type destinationForm struct {
 	SecretDo    string
 	TestType    string
 	Errors      []fieldProblem
-	Lists       [7]string            // values for each of listFields, one per line
 	typed       map[string]string    // typed values of optionFields, by name
 	Test        []attemptLine        // responses to a test call
 	Preview     *engine.Preview      // nil unless requested
@@ -82,9 +81,6 @@ func (f destinationForm) Summary() []setting {
 		add(f.Label(fmt.Sprintf("headers%d", i)), strings.TrimSpace(writeHeaders(e.Headers)))
 	}
 	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
-	for _, field := range listFields {
-		add(field.Label, strings.Join(*field.of(&d), ", "))
-	}
 	for _, field := range optionFields {
 		value := field.value(&d)
 		if field.Name == "signature" && f.Signed() {
@@ -143,11 +139,7 @@ type fieldProblem struct {
 
 // formFields are the names and labels of the form fields, in order.
 var formFields = func() [][2]string {
-	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
-	for _, f := range listFields {
-		fields = append(fields, [2]string{f.Name, f.Label})
-	}
-	fields = append(fields, [2]string{"url0", "URL"}, [2]string{"headers0", "Headers"})
+	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}, {"url0", "URL"}, {"headers0", "Headers"}}
 	for i := 1; i < webhook.MaxEndpoints; i++ {
 		fields = append(fields,
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
@@ -159,59 +151,6 @@ var formFields = func() [][2]string {
 	}
 	return fields
 }()
-
-// A listField is a form field with the names of a filter or the paths of a redaction, one per line.
-type listField struct {
-	Name, Label, Example string
-	setting              string // path of the setting, without index
-	of                   func(*tracking.Destination) *[]string
-}
-
-var listFields = [7]listField{
-	{"typesAllow", "Include types", "track", "types.allow", func(d *tracking.Destination) *[]string { return &d.Types.Allow }},
-	{"typesDeny", "Exclude types", "page", "types.deny", func(d *tracking.Destination) *[]string { return &d.Types.Deny }},
-	{"eventsAllow", "Include events", "Order *", "events.allow", func(d *tracking.Destination) *[]string { return &d.Events.Allow }},
-	{"eventsDeny", "Exclude events", "Order Tested", "events.deny", func(d *tracking.Destination) *[]string { return &d.Events.Deny }},
-	{"redactRemove", "Remove values", "context.ip", "redact.remove", func(d *tracking.Destination) *[]string { return &d.Redact.Remove }},
-	{"redactHash", "Hash values", "userId", "redact.hash", func(d *tracking.Destination) *[]string { return &d.Redact.Hash }},
-	{"redactMask", "Mask values", "properties.card", "redact.mask", func(d *tracking.Destination) *[]string { return &d.Redact.Mask }},
-}
-
-// filterFields is the number of filters at the beginning of listFields.
-const filterFields = 4
-
-// A filledList is a listField with its value and its errors.
-type filledList struct {
-	listField
-	Value    string
-	Problems []fieldProblem
-}
-
-// FilterFields returns the fields of the filters.
-func (f destinationForm) FilterFields() []filledList { return f.filledLists()[:filterFields] }
-
-// RedactFields returns the fields of the redaction.
-func (f destinationForm) RedactFields() []filledList { return f.filledLists()[filterFields:] }
-
-func (f destinationForm) filledLists() (all []filledList) {
-	for i, field := range listFields {
-		all = append(all, filledList{field, f.Lists[i], f.Problems(field.Name)})
-	}
-	return all
-}
-
-// readLists reads the filters and the redaction.
-func (f *destinationForm) readLists(v url.Values) {
-	for i, field := range listFields {
-		f.Lists[i] = v.Get(field.Name)
-		for line := range strings.Lines(f.Lists[i]) {
-			if name := strings.TrimSpace(line); name != "" {
-				names := field.of(&f.destination)
-				*names = append(*names, name)
-			}
-		}
-	}
-}
 
 // formIndex returns the position of a field in the form.
 func formIndex(field string) int {
@@ -236,15 +175,12 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
-		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(d.Name)),
+		ReadOnly: in.c.Configured().Destination(d.Name) != nil,
 	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
 	}
 	f.Webhooks[0].Used = true
-	for i, field := range listFields {
-		f.Lists[i] = strings.Join(*field.of(&d), "\n")
-	}
 	f.chooseSources(in.sourceNames(), d.Sources)
 	return f
 }
@@ -270,9 +206,8 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		f.TestType = "track"
 	}
 	if !f.New {
-		all := in.c.Settings().Destinations
-		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
-			f.old = all[i]
+		if d := in.c.Settings().Destination(f.Name); d != nil {
+			f.old = *d
 		}
 		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
 			saved.TestType = f.TestType
@@ -282,7 +217,6 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true", KeepWhileDisabled: v.Get("keepWhileDisabled") == "true"}
 	f.readSources(v["sources"])
-	f.readLists(v)
 	f.readOptions(v)
 	places := f.readWebhooks(v)
 	if isRelay(&f.destination) {
@@ -396,14 +330,8 @@ func (f *destinationForm) addProblems(err error, places []int) {
 			field = fmt.Sprintf("url%d", places[i])
 		case field == "webhooks":
 			field = "url0"
-		case strings.HasPrefix(field, "sources"):
-			field = "sources"
 		default:
-			for _, filter := range listFields {
-				if field == filter.setting || strings.HasPrefix(field, filter.setting+"[") {
-					field = filter.Name
-				}
-			}
+			field, _, _ = strings.Cut(field, "[") // the form has one field for a list
 		}
 		f.fail(field, problem+": "+p.Hint)
 	}

@@ -17,7 +17,9 @@ type optionField struct {
 	Name, Label            string      // Name is the name of the setting
 	Choices                [][2]string // values and their texts, the default first; empty for typed text
 	Placeholder, InputMode string      // of typed text
-	Multiline              bool        // typed text with several lines
+	MaxLength              int         // of typed text, in characters
+	Rows                   int         // lines of typed text; 0 for an input with one line
+	isList                 bool        // each line of typed text is a value
 	Hint                   template.HTML
 	// value returns the value in the form. It is empty for a default that the summary omits.
 	value func(*tracking.Destination) string
@@ -25,12 +27,19 @@ type optionField struct {
 	set func(d *tracking.Destination, value string) (problem string)
 }
 
-// optionFields are the settings with one value. An option can depend on earlier options.
+// optionFields are the settings with one form field each. An option can depend on earlier options.
 var optionFields = []optionField{
+	lines("types.allow", "Include types", "track", func(d *tracking.Destination) *[]string { return &d.Types.Allow }),
+	lines("types.deny", "Exclude types", "page", func(d *tracking.Destination) *[]string { return &d.Types.Deny }),
+	lines("events.allow", "Include events", "Order *", func(d *tracking.Destination) *[]string { return &d.Events.Allow }),
+	lines("events.deny", "Exclude events", "Order Tested", func(d *tracking.Destination) *[]string { return &d.Events.Deny }),
+	lines("redact.remove", "Remove values", "context.ip", func(d *tracking.Destination) *[]string { return &d.Redact.Remove }),
+	lines("redact.hash", "Hash values", "userId", func(d *tracking.Destination) *[]string { return &d.Redact.Hash }),
+	lines("redact.mask", "Mask values", "properties.card", func(d *tracking.Destination) *[]string { return &d.Redact.Mask }),
 	choose("type", "Type", func(d *tracking.Destination) *webhook.Type { return &d.Type },
 		[2]string{"webhooks", "Webhooks"}, [2]string{"relay", "Relay to another collector"}),
 	when(isRelay, parse("endpoint", "Endpoint", "https://api.segment.io", "url", func(d *tracking.Destination) *string { return &d.Endpoint },
-		func(text string) (string, error) { return text, nil }, "")),
+		func(text string) (string, error) { return text, nil }, "").upTo(2000, 0)),
 	when(isRelay, choose("region", "Region", func(d *tracking.Destination) *webhook.Region { return &d.Region },
 		[2]string{"us", "US"}, [2]string{"eu", "EU"}).explained("The region of your Segment workspace. Ignored if you set an endpoint.")),
 	when(hasWebhooks, choose("signature", "Signature", func(d *tracking.Destination) *webhook.Signature { return &d.Signature },
@@ -62,7 +71,7 @@ var optionFields = []optionField{
 	parse("batch.bytes", "Maximum bytes per request", "500000", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Bytes },
 		strconv.Atoi, "must be a whole number such as 500000, or empty"),
 	parse("transform", "jq program", "", "text", func(d *tracking.Destination) *string { return &d.Transform },
-		func(text string) (string, error) { return strings.ReplaceAll(text, "\r\n", "\n"), nil }, "").multiline().
+		func(text string) (string, error) { return strings.ReplaceAll(text, "\r\n", "\n"), nil }, "").upTo(16384, 4).
 		explained("Optional. Changes the body before it is signed, for example <code>{text: \"\\(.userId) did \\(.event)\"}</code>. If the result is <code>empty</code>, the call is filtered."),
 }
 
@@ -84,7 +93,7 @@ func choose[T ~string](name, label string, of func(*tracking.Destination) *T, ch
 // parse returns a field for a typed value. An empty field means the zero value.
 func parse[T comparable](name, label, placeholder, mode string, of func(*tracking.Destination) *T, read func(string) (T, error), malformed string) optionField {
 	return optionField{
-		Name: name, Label: label, Placeholder: placeholder, InputMode: mode,
+		Name: name, Label: label, Placeholder: placeholder, InputMode: mode, MaxLength: 20,
 		value: func(d *tracking.Destination) string {
 			var zero T
 			if *of(d) == zero {
@@ -109,9 +118,25 @@ func parse[T comparable](name, label, placeholder, mode string, of func(*trackin
 	}
 }
 
-// multiline returns a field for text with several lines.
-func (f optionField) multiline() optionField {
-	f.Multiline = true
+// lines returns a field for a list with one value per line.
+func lines(name, label, example string, of func(*tracking.Destination) *[]string) optionField {
+	return optionField{
+		Name: name, Label: label, Placeholder: example, MaxLength: 20_000, Rows: 2, isList: true,
+		value: func(d *tracking.Destination) string { return strings.Join(*of(d), "\n") },
+		set: func(d *tracking.Destination, text string) string {
+			for line := range strings.Lines(text) {
+				if value := strings.TrimSpace(line); value != "" {
+					*of(d) = append(*of(d), value)
+				}
+			}
+			return ""
+		},
+	}
+}
+
+// upTo returns a field for typed text with other limits.
+func (f optionField) upTo(maxLength, rows int) optionField {
+	f.MaxLength, f.Rows = maxLength, rows
 	return f
 }
 
@@ -139,6 +164,9 @@ func hasWebhooks(d *tracking.Destination) bool { return !isRelay(d) }
 
 // text returns the text of a value.
 func (f *optionField) text(value string) string {
+	if f.isList {
+		return strings.ReplaceAll(value, "\n", ", ")
+	}
 	for _, c := range f.Choices {
 		if c[0] == value {
 			return c[1]

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -176,19 +177,6 @@ func exampleOf(h *history.History, i *history.Item) example {
 		return e
 	}
 	call := i.Call()
-	e.Type, e.Text = call.Type, history.TitleOf(call)
-	if e.Text == "" {
-		e.Text = userOf(call)
-	}
+	e.Type, e.Text = call.Type, cmp.Or(history.TitleOf(call), call.UserID, call.AnonymousID, "no user")
 	return e
-}
-
-func userOf(c *tracking.Call) string {
-	switch {
-	case c.UserID != "":
-		return c.UserID
-	case c.AnonymousID != "":
-		return c.AnonymousID
-	}
-	return "no user"
 }

@@ -2,11 +2,9 @@ package inspector
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -28,13 +26,13 @@ type sourceLine struct {
 }
 
 func (in *Inspector) showSources(r *http.Request) (page.Answer, error) {
-	known := in.c.Settings().Sources
+	known := in.c.Settings()
 	p := sourcesPage{AnyKey: in.c.AcceptsAnyWriteKey(), Endpoint: in.endpointFor(r)}
 	for _, name := range in.sourceNames() {
 		line := sourceLine{Name: name, Calls: rows.By("source", name).Link("/")}
-		if i := slices.IndexFunc(known, settings.SourceNamed(name)); i >= 0 {
-			line.Key, line.CallsPerSecond = text.Redact(known[i].WriteKey), known[i].CallsPerSecond
-			line.ReadOnly = slices.ContainsFunc(in.c.Configured().Sources, settings.SourceNamed(name))
+		if s := known.Source(name); s != nil {
+			line.Key, line.CallsPerSecond = text.Redact(s.WriteKey), s.CallsPerSecond
+			line.ReadOnly = in.c.Configured().Source(name) != nil
 		}
 		p.Lines = append(p.Lines, line)
 	}

@@ -34,10 +34,7 @@ func (in *Inspector) known() search.Known {
 		events.Add(fields.EventName(&calls[i]))
 		users.Add(calls[i].UserID)
 	}
-	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames()}}
-	for _, d := range in.c.Settings().Destinations {
-		known.Values["destination"] = append(known.Values["destination"], d.Name)
-	}
+	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames(), "destination": in.c.Settings().DestinationNames()}}
 	known.Members = func(field string) [][]string { return membersOf(calls, field) }
 	known.Samples = func(field string, path []string) []string { return samplesOf(calls, field, path) }
 	return known

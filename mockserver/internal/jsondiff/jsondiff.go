@@ -66,6 +66,23 @@ func Decode(text []byte) (v any, err error) {
 	return v, nil
 }
 
+// TypeOf returns the JSON type of a decoded value: object, array, string, number, boolean or null.
+func TypeOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case json.Number:
+		return "number"
+	case bool:
+		return "boolean"
+	}
+	return "null"
+}
+
 func (d *Diff) add(path, format string, args ...any) {
 	if len(d.Lines) == maxDifferences {
 		d.more++

@@ -9,27 +9,23 @@ import (
 )
 
 // A Kind is the result of a comparison at a path.
-type Kind uint8
+type Kind string
 
 const (
-	Same    Kind = iota
-	Changed      // both documents have a value
-	Added        // only the second document has a value
-	Removed      // only the first document has a value
+	Same    Kind = "same"
+	Changed Kind = "changed" // both documents have a value
+	Added   Kind = "added"   // only the second document has a value
+	Removed Kind = "removed" // only the first document has a value
 )
-
-var kindNames = [...]string{Same: "same", Changed: "changed", Added: "added", Removed: "removed"}
-
-// String returns the name of the kind.
-func (k Kind) String() string { return kindNames[k] }
 
 // A Line is a path with the values of both documents. Values are scalars, empty objects and arrays,
 // and values of different types. A value is the original JSON, truncated to about 4 KB. It is empty
 // if the document has no value at the path.
 type Line struct {
-	Path          string // path such as properties.items[2]["unit price"]; empty for the whole document
-	Kind          Kind
-	First, Second string
+	Path   string `json:"path"` // path such as properties.items[2]["unit price"]; empty for the whole document
+	Kind   Kind   `json:"kind"`
+	First  string `json:"before,omitempty"`
+	Second string `json:"after,omitempty"`
 }
 
 // A Difference is the result of ComparePaths.
@@ -38,6 +34,16 @@ type Difference struct {
 	Differing  int    // number of differing paths
 	Equal      int    // number of equal paths
 	Incomplete bool   // whether Lines was truncated
+}
+
+// Changes returns the first differing lines, at most most.
+func (d *Difference) Changes(most int) (changes []Line) {
+	for _, l := range d.Lines {
+		if l.Kind != Same && len(changes) < most {
+			changes = append(changes, l)
+		}
+	}
+	return changes
 }
 
 const (

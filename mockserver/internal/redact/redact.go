@@ -121,19 +121,16 @@ func (r *Rules) array(dst, array []byte, at []*node) []byte {
 	dst = append(dst, '[')
 	first := true
 	action, below := step(at, nil)
-	s := jsonscan.New(array)
-	_ = s.Array(func() error { // the array is valid
-		value, err := s.Value()
-		if err != nil || action == Remove {
-			return err
+	for value := range jsonscan.Elements(array) {
+		if action == Remove {
+			break
 		}
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
 		dst = r.member(dst, value, action, below)
-		return nil
-	})
+	}
 	return append(dst, ']')
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -95,7 +96,7 @@ func ScopeTo(destinations []string) map[string]any {
 
 // IsScoped reports whether an integrations object lists destinations of this collector.
 func IsScoped(integrations []byte) bool {
-	return len(memberOf(memberOf(integrations, integrationName), destinationsOption)) > 0
+	return len(fields.Member(fields.Member(integrations, integrationName), destinationsOption)) > 0
 }
 
 // destinationsOption is the field of the Webhooks integration that lists the destinations to enable.
@@ -111,7 +112,7 @@ func integrationEnabled(body []byte, d *tracking.Destination) (bool, string) {
 	}
 	all, ours := byte('t'), byte(0)
 	var options []byte
-	for m := range jsonscan.Members(memberOf(body, "integrations")) {
+	for m := range jsonscan.Members(fields.Member(body, "integrations")) {
 		switch string(jsonscan.Unquote(m.Key)) {
 		case "All", "all": // the service's Go library sends "all"
 			all = m.Value[0]
@@ -135,26 +136,14 @@ func integrationEnabled(body []byte, d *tracking.Destination) (bool, string) {
 // inScope reports whether the options of the Webhooks integration enable a destination: they list it,
 // or contain no list.
 func inScope(options []byte, destination string) bool {
-	list := memberOf(options, destinationsOption)
+	list := fields.Member(options, destinationsOption)
 	if len(list) == 0 || list[0] != '[' {
 		return true
 	}
-	found := false
-	s := jsonscan.New(list)
-	_ = s.Array(func() error {
-		value, err := s.Value()
-		found = found || err == nil && value[0] == '"' && string(jsonscan.Unquote(value)) == destination
-		return err
-	})
-	return found
-}
-
-// memberOf returns a field of an object, or nil. If the key occurs twice, it returns the last value.
-func memberOf(object []byte, name string) (value []byte) {
-	for m := range jsonscan.Members(object) {
-		if string(jsonscan.Unquote(m.Key)) == name {
-			value = m.Value
+	for value := range jsonscan.Elements(list) {
+		if value[0] == '"' && string(jsonscan.Unquote(value)) == destination {
+			return true
 		}
 	}
-	return value
+	return false
 }

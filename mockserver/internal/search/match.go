@@ -48,7 +48,7 @@ const maxArrays = 4
 
 // holdsAt evaluates the term for the remaining path in value. arrays is the number of enclosing
 // arrays.
-func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
+func (t Term) holdsAt(value []byte, path []string, arrays int) bool {
 	if len(value) == 0 {
 		return false
 	}
@@ -56,13 +56,12 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) (found bool) {
 	case value[0] == '[' && arrays == maxArrays:
 		return false
 	case value[0] == '[':
-		s := jsonscan.New(value)
-		_ = s.Array(func() error { // elements before an error are evaluated
-			element, err := s.Value()
-			found = found || err == nil && t.holdsAt(element, path, arrays+1)
-			return err
-		})
-		return found || len(path) == 0 && t.Op == OpExists
+		for element := range jsonscan.Elements(value) {
+			if t.holdsAt(element, path, arrays+1) {
+				return true
+			}
+		}
+		return len(path) == 0 && t.Op == OpExists
 	case len(path) == 0:
 		return t.holds(value)
 	case value[0] != '{':

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -13,6 +14,37 @@ import (
 type Settings struct {
 	Sources      []tracking.Source
 	Destinations []tracking.Destination
+}
+
+// Source returns the source with a name, or nil. The caller must not change it.
+func (s Settings) Source(name string) *tracking.Source { return find(s.Sources, SourceNamed(name)) }
+
+// Destination returns the destination with a name, or nil. The caller must not change it.
+func (s Settings) Destination(name string) *tracking.Destination {
+	return find(s.Destinations, DestinationNamed(name))
+}
+
+func find[T any](all []T, named func(T) bool) *T {
+	if i := slices.IndexFunc(all, named); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// SourceNames returns the names of the sources.
+func (s Settings) SourceNames() (names []string) {
+	for _, source := range s.Sources {
+		names = append(names, source.Name)
+	}
+	return names
+}
+
+// DestinationNames returns the names of the destinations.
+func (s Settings) DestinationNames() (names []string) {
+	for _, d := range s.Destinations {
+		names = append(names, d.Name)
+	}
+	return names
 }
 
 // Validate returns nil, or one [*webhook.FieldError] per problem, joined. Field names have

@@ -58,14 +58,9 @@ func (w wanted) find(raw []byte, steps []string, found *[]json.RawMessage) {
 			*found = append(*found, raw)
 		}
 	case steps[0] == element && raw[0] == '[':
-		s := jsonscan.New(raw)
-		_ = s.Array(func() error {
-			v, err := s.Value()
-			if err == nil {
-				w.find(v, steps[1:], found)
-			}
-			return err
-		})
+		for v := range jsonscan.Elements(raw) {
+			w.find(v, steps[1:], found)
+		}
 	case steps[0] != element && raw[0] == '{':
 		for m := range jsonscan.Members(raw) {
 			if string(jsonscan.Unquote(m.Key)) == steps[0] {

@@ -40,14 +40,8 @@ func (t *Traits) apply(body []byte) *Changes {
 		return nil // the call has no traits
 	}
 	t.set(traits)
-	c := &Changes{Equal: d.Equal, More: d.Differing, Traits: t.JSON()}
-	for _, l := range d.Lines {
-		if l.Kind != jsondiff.Same && len(c.Lines) < maxChanges {
-			c.Lines = append(c.Lines, l)
-		}
-	}
-	c.More -= len(c.Lines)
-	return c
+	lines := d.Changes(maxChanges)
+	return &Changes{Lines: lines, More: d.Differing - len(lines), Equal: d.Equal, Traits: t.JSON()}
 }
 
 // set is like apply, but does not return the changes.

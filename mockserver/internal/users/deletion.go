@@ -98,10 +98,8 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 		sources = u.allSources(settings)
 	}
 	for _, source := range sources {
-		for i := range settings.Destinations {
-			if d := &settings.Destinations[i]; gets(d, source) == nil {
-				targets = append(targets, DeletionTarget{Source: source, Destination: d.Name})
-			}
+		for _, name := range destinationsOf(settings, source) {
+			targets = append(targets, DeletionTarget{Source: source, Destination: name})
 		}
 	}
 	switch {

@@ -16,7 +16,7 @@ import (
 // oneSource returns the named source. If name is empty, it returns the only source of the
 // settings or, if there is none, the only source of the retained calls.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
-	names := sourceNames(s)
+	names := s.SourceNames()
 	if len(names) == 0 {
 		names = u.allSources(s)
 	}
@@ -27,14 +27,6 @@ func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 		return name, nil
 	}
 	return "", state.Unknown("source", name)
-}
-
-func sourceNames(s settings.Settings) []string {
-	var names []string
-	for _, source := range s.Sources {
-		names = append(names, source.Name)
-	}
-	return names
 }
 
 // theOnly returns the only name in names, as the default of a field. none is the error's hint if
@@ -53,7 +45,7 @@ func theOnly(field string, names []string, none string) (string, error) {
 // allSources returns the names of all known sources. These are the configured sources and, if any
 // write key is accepted, the sources of destinations and of retained calls.
 func (u *Service) allSources(s settings.Settings) []string {
-	names := sourceNames(s)
+	names := s.SourceNames()
 	if u.config.AnyWriteKey {
 		for _, d := range s.Destinations {
 			names = append(names, d.Sources...)
@@ -68,19 +60,23 @@ func (u *Service) allSources(s settings.Settings) []string {
 // that is enabled for the source.
 func oneDestination(s settings.Settings, source, name string) (string, error) {
 	if name != "" {
-		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))
-		if i < 0 {
+		d := s.Destination(name)
+		if d == nil {
 			return "", state.Unknown("destination", name)
 		}
-		return name, gets(&s.Destinations[i], source)
+		return name, gets(d, source)
 	}
-	var names []string
+	return theOnly("destination", destinationsOf(s, source), "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it")
+}
+
+// destinationsOf returns the names of the destinations that get the calls of a source.
+func destinationsOf(s settings.Settings, source string) (names []string) {
 	for i := range s.Destinations {
 		if gets(&s.Destinations[i], source) == nil {
 			names = append(names, s.Destinations[i].Name)
 		}
 	}
-	return theOnly("destination", names, "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it")
+	return names
 }
 
 // gets returns the reason why a destination does not get calls of a source, or nil.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -95,12 +94,11 @@ type trials struct {
 
 // choose selects a destination of a configuration.
 func (t *trials) choose(c *config.Config, name string) error {
-	all := c.Settings().Destinations
-	i := slices.IndexFunc(all, settings.DestinationNamed(name))
-	if i < 0 {
+	d := c.Settings().Destination(name)
+	if d == nil {
 		return usagef("--destination: the configuration has no destination %.80q", name)
 	}
-	t.destination, t.rules = all[i], all[i].Redact.Rules([]byte(c.RedactKey))
+	t.destination, t.rules = *d, d.Redact.Rules([]byte(c.RedactKey))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package eventpage
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -56,10 +57,7 @@ func (p *pages) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted stri
 			shown.More = true
 			return false
 		}
-		one := call{At: c.ReceivedAt, Href: "/?call=" + h.RefOf(i), User: c.UserID}
-		if one.Anon = c.UserID == ""; one.Anon {
-			one.User = c.AnonymousID
-		}
+		one := call{At: c.ReceivedAt, Href: "/?call=" + h.RefOf(i), User: cmp.Or(c.UserID, c.AnonymousID), Anon: c.UserID == ""}
 		one.About = rows.UserLink(one.User)
 		for _, v := range found {
 			one.Values = append(one.Values, value{Text: text.Cut(shownValue, string(v[:min(len(v), shownSource)])), Kind: page.KindOf(v)})

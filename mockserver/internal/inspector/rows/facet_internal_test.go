@@ -26,7 +26,7 @@ func TestFacetsCountTheCallsThatTheySelect(t *testing.T) {
 	items := []*history.Item{
 		call("ada", false), call("ada", true), call("ada", false, tracking.StateFailed), call("ada", false, tracking.StateDelivered, tracking.StateDelivered),
 		call("bob", false, tracking.StateFailed, tracking.StateFiltered), call("bob", true, tracking.StatePending),
-		{Rejection: &tracking.Rejection{Body: []byte(`{}`)}, Read: &tracking.Call{UserID: "ada"}}, {Refusal: &event.Refusal{Status: 400}},
+		{Rejection: &tracking.Rejection{Body: []byte(`{}`)}, Read: &tracking.Call{UserID: "ada", Body: []byte(`{}`)}}, {Refusal: &event.Refusal{Status: 400}},
 	}
 	for _, search := range []string{"", "user:ada", "-user:ada status:failed", "destination:crm", "destination:hook status:4xx", "status:rejected"} {
 		filter := ReadFilter(url.Values{"q": {search}})

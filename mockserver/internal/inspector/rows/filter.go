@@ -260,9 +260,6 @@ func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
 	case "is":
 		return t.Value == "own" && history.IsSynthetic(c) || t.Value == "unplanned" && len(c.Violations) > 0
 	}
-	if i.Rejection != nil {
-		return t.MatchesBody(i.Rejection.Body)
-	}
 	return t.MatchesBody(c.Body)
 }
 
@@ -311,7 +308,7 @@ func containsText(i *history.Item, lower string) bool {
 	case i.Refusal != nil:
 		return anyContains(lower, string(i.Refusal.Code), i.Refusal.Message, i.Refusal.Path)
 	case i.Rejection != nil:
-		return anyContains(lower, string(i.Rejection.Code), i.Rejection.Message) || bodyContains(i.Rejection.Body, lower)
+		return anyContains(lower, string(i.Rejection.Code), i.Rejection.Message) || bodyContains(i.Call().Body, lower)
 	}
 	return bodyContains(i.Record.Call.Body, lower) ||
 		slices.ContainsFunc(i.Record.Ends, func(e tracking.Ended) bool { return anyContains(lower, e.Reason) })

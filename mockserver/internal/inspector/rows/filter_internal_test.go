@@ -27,7 +27,7 @@ func TestFilterMatches(t *testing.T) {
 	failed := record(func(r *tracking.Record) {
 		r.Ends = []tracking.Ended{{Destination: "hook", Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "responded with 410"}}}
 	})
-	rejected := &history.Item{Rejection: &tracking.Rejection{Code: tracking.CodeNoUser, Message: "a call needs a userId", Body: []byte(`{"type":"page","name":"Docs","properties":{"path":"/"}}`)}, Read: &tracking.Call{Type: "page", Name: "Docs"}}
+	rejected := &history.Item{Rejection: &tracking.Rejection{Code: tracking.CodeNoUser, Message: "a call needs a userId", Body: []byte(`{"type":"page","name":"Docs","properties":{"path":"/"}}`)}, Read: &tracking.Call{Type: "page", Name: "Docs", Body: []byte(`{"type":"page","name":"Docs","properties":{"path":"/"}}`)}}
 	refused := &history.Item{Refusal: &event.Refusal{Code: tracking.CodeInvalidJSON, Status: 400, Path: "/v1/batch"}}
 	answered := record(func(r *tracking.Record) {
 		r.Repeats = 1

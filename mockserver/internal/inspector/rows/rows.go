@@ -57,15 +57,12 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 		Order: i.Order, Ref: h.RefOf(i), Kind: "call", At: i.At(),
 		Type: text.Cut(20, c.Type), Title: text.Cut(TextLimit, history.TitleOf(c)), Source: text.Cut(TextLimit, c.Source),
 	}
-	r.User, r.Anon = c.UserID, c.UserID == ""
-	if r.Anon {
-		r.User = c.AnonymousID
-	}
+	r.User, r.Anon = cmp.Or(c.UserID, c.AnonymousID), c.UserID == ""
 	r.UserLink, r.User = UserLink(r.User), text.Cut(TextLimit, r.User)
 	switch {
 	case i.Rejection != nil:
 		r.Kind = "rejected"
-		r.Preview = previewOf(c.Type, i.Rejection.Body)
+		r.Preview = previewOf(c.Type, c.Body)
 		r.Chip, r.States = &Chip{"rejected", string(i.Rejection.Code)}, i.Rejection.Message
 	case i.Refusal != nil:
 		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false

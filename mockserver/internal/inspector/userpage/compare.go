@@ -1,6 +1,7 @@
 package userpage
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -65,7 +66,7 @@ func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
 		if !ok {
 			return page.Problem(http.StatusNotFound, "Call expired", "One of the calls has expired."), nil
 		}
-		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: bodyOf(&i)}
+		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: i.Call().Body}
 		call.At = timeline.Happened(&i)
 		if n == 0 {
 			c.First = call
@@ -140,17 +141,5 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 	return choices
 }
 
-func bodyOf(i *history.Item) []byte {
-	if i.Rejection != nil {
-		return i.Rejection.Body
-	}
-	return i.Call().Body
-}
-
 // idOf returns the userId of a call, or its anonymousId.
-func idOf(i *history.Item) string {
-	if c := i.Call(); c.UserID != "" {
-		return c.UserID
-	}
-	return i.Call().AnonymousID
-}
+func idOf(i *history.Item) string { return cmp.Or(i.Call().UserID, i.Call().AnonymousID) }

@@ -1,8 +1,6 @@
 package userpage
 
 import (
-	"cmp"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 )
@@ -24,9 +22,8 @@ func (p Pages) recent() []rows.Row {
 	end, _ := h.End()
 	h.Scan(end.Order+1, func(i *history.Item) bool {
 		n++
-		c := i.Call()
-		id := cmp.Or(c.UserID, c.AnonymousID)
-		if i.Record != nil && id != "" && !seen[id] && !history.IsSynthetic(c) {
+		id := idOf(i)
+		if i.Record != nil && id != "" && !seen[id] && !history.IsSynthetic(i.Call()) {
 			seen[id] = true
 			items = append(items, i.Snapshot())
 		}

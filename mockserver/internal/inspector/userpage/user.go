@@ -70,19 +70,14 @@ type entry struct {
 	Preview []member
 	More    int // number of fields that the preview omits
 	Joins   *timeline.Link
-	Changes []change
-	Further int // number of further changes
-	Equal   int // number of unchanged traits
+	Changes []jsondiff.Line // trait changes
+	Further int             // number of further changes
+	Equal   int             // number of unchanged traits
 	Set     bool
 	Traits  string // traits after the call, formatted
 	Body    string // formatted; empty if it is too long
 	Bytes   int
 	Compare string // URL of the comparison with the previous call of the event
-}
-
-// A change is a trait change.
-type change struct {
-	Kind, Path, Before, After string
 }
 
 // ShowUser serves a user's timeline. Without an ID, it lists recent users.
@@ -167,12 +162,8 @@ func newEntry(h *history.History, t *timeline.Entry, destinations []engine.Attac
 	if t.Late >= shownGap {
 		e.Late = text.Span(t.Late)
 	}
-	body := c.Body
-	if t.Rejection != nil {
-		body = t.Rejection.Body
-	}
-	if e.Bytes = len(body); e.Bytes <= inlineBody {
-		e.Body = page.Indented(body)
+	if e.Bytes = len(c.Body); e.Bytes <= inlineBody {
+		e.Body = page.Indented(c.Body)
 	}
 	if t.Record == nil {
 		return e
@@ -181,16 +172,9 @@ func newEntry(h *history.History, t *timeline.Entry, destinations []engine.Attac
 		e.Preview, e.More = previewOf(c)
 		return e
 	}
-	e.Set, e.Further, e.Equal = true, t.Traits.More, t.Traits.Equal
-	for _, l := range t.Traits.Lines {
-		e.Changes = append(e.Changes, newChange(l))
-	}
+	e.Set, e.Changes, e.Further, e.Equal = true, t.Traits.Lines, t.Traits.More, t.Traits.Equal
 	if len(t.Traits.Traits) <= inlineBody {
 		e.Traits = page.Indented(t.Traits.Traits)
 	}
 	return e
-}
-
-func newChange(l jsondiff.Line) change {
-	return change{l.Kind.String(), text.Cut(previewText, l.Path), text.Cut(previewText, l.First), text.Cut(previewText, l.Second)}
 }
