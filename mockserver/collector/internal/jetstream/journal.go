@@ -197,18 +197,14 @@ func (j *Journal) Close() (err error) {
 
 // Settings returns the store for settings made at run time. All collectors of a cluster share the
 // store. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
-	return j.buckets().Settings(ctx)
-}
+func (j *Journal) Settings() state.Store { return j.bucket(record.BucketSettings) }
 
 // State returns the store for deletion requests, audiences and computed traits. All collectors of
 // a cluster share the store. It is usable until the journal is closed.
-func (j *Journal) State(ctx context.Context) (state.Store, error) {
-	return j.buckets().State(ctx)
-}
+func (j *Journal) State() state.Store { return j.bucket(record.BucketState) }
 
-func (j *Journal) buckets() *store.Buckets {
-	return store.NewBuckets(j.Store, j.noteValue, j.withoutCounts)
+func (j *Journal) bucket(kind string) state.Store {
+	return store.NewBucket(j.Store, kind, j.noteValue, j.withoutCounts)
 }
 
 // noteValue records a bucket value in the recent file if the server syncs every write. Otherwise

@@ -66,8 +66,12 @@ const (
 	BucketState    = "state"
 )
 
-// Bucket returns the name of a bucket.
-func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
+// Bucket returns the name of a bucket's stream. Key returns the subject of a key. The names are those
+// of the KeyValue API of NATS.
+func (n Names) Bucket(kind string) string { return "KV_" + n.Prefix + "-" + kind }
+
+// Key is described at Bucket.
+func (n Names) Key(kind, key string) string { return "$KV." + n.Prefix + "-" + kind + "." + key }
 
 // CallSubjects returns the subjects for calls of the given sources, or for all calls if there are
 // no sources.

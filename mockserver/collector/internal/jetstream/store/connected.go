@@ -134,10 +134,6 @@ func (c *connected) Purge(ctx context.Context, name, subject string, before uint
 	})
 }
 
-func (c *connected) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
-	return c.js.KeyValue(ctx, bucket)
-}
-
 func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
 	found, err := c.js.Consumer(ctx, stream, name)
 	if err != nil {

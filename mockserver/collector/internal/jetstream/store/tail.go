@@ -40,21 +40,19 @@ type Tail struct {
 	// handle handles a message. The tail stops if handle returns an error. If the error is
 	// ErrEnough, the tail returns nil.
 	handle func(m jetstream.Msg, seq uint64) error
-	// trouble is called before a new consumer is created, with the reason and the time
-	// since the last message was read.
-	trouble func(err error, since time.Duration)
 
-	misses int    // number of consumers that were created on the wrong server
-	stalls int    // number of consumers in a row that stopped delivering at Next
-	last   uint64 // set by aim: sequence number of the last message of a scan; 0 if unknown
-	marker string // set by aim: subject of the last message, if this message must not be handled
+	logged time.Duration // see logTrouble
+	misses int           // number of consumers that were created on the wrong server
+	stalls int           // number of consumers in a row that stopped delivering at Next
+	last   uint64        // set by aim: sequence number of the last message of a scan; 0 if unknown
+	marker string        // set by aim: subject of the last message, if this message must not be handled
 }
 
 // Tail returns a tail that calls handle with each message of a stream, from the message next on.
 func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
 	t := &Tail{
 		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
-		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.logTrouble(kind),
+		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle,
 	}
 	if s.Shared {
 		t.heartbeat = time.Second // to detect sooner that the consumer's server has stopped
@@ -86,18 +84,15 @@ func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.Writ
 	})
 }
 
-// logTrouble returns a function that logs the reason why a tail cannot read. It logs a warning every
+// logTrouble logs why the tail has not been able to read for some time. It logs a warning every
 // WarnEvery, unless the store is known to be down.
-func (s *Store) logTrouble(kind string) func(error, time.Duration) {
-	var logged time.Duration
-	return func(err error, since time.Duration) {
-		logged = min(logged, since) // a smaller value of since means that the problem is new
-		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-logged >= WarnEvery {
-			logged, level = since, slog.LevelWarn
-		}
-		s.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", kind, "for", since.Round(time.Second), "error", err)
+func (t *Tail) logTrouble(err error, since time.Duration) {
+	t.logged = min(t.logged, since) // a smaller value of since means that the problem is new
+	level := slog.LevelDebug
+	if _, down := t.store.Status.Writable(); down == nil && since-t.logged >= WarnEvery {
+		t.logged, level = since, slog.LevelWarn
 	}
+	t.store.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", t.Stream, "for", since.Round(time.Second), "error", err)
 }
 
 // ErrEnough stops a tail without an error.
@@ -169,7 +164,7 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 		if failing.IsZero() || t.Next != next || time.Since(began) > WarnEvery {
 			failing = time.Now()
 		}
-		t.trouble(err, time.Since(failing))
+		t.logTrouble(err, time.Since(failing))
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return context.Cause(ctx)
 		}
