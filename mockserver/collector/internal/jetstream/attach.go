@@ -177,9 +177,9 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
+	t := j.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
 		var claimed []string
-		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
+		if err := json.Unmarshal(m.Data, &claimed); err != nil {
 			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })

@@ -157,9 +157,7 @@ func (j *Journal) follow() {
 		return nil
 	})
 	calls.Whole = j.ledger.IsKnownLoss
-	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(seq uint64, id record.WriteID, decoded []record.Outcome) error {
-		return j.ledger.ReadOutcomes(j.Ctx, seq, id, decoded)
-	})
+	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
 	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// After a failed write, the server reports lost messages only when it shuts down.

@@ -245,7 +245,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		return nil, err
 	}
 	found, left := map[string][]failedPlace{}, len(calls)
-	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
+	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
 		place := 0
 		for id := range record.EachID(m.IDs) {
 			_, filtered := m.Why.Reason(place)
@@ -261,7 +261,8 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		}
 		return nil
 	})
-	if err != nil {
+	t.HeadersOnly = true
+	if err := t.Scan(ctx); err != nil {
 		return nil, err
 	}
 	for id, n := range wanted {

@@ -127,10 +127,8 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	if j.Shared {
 		return nil // other processes write, so catchUp checks this instead
 	}
-	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
-		for i := range decoded {
-			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
-		}
+	t := j.TailOutcomes(s.newest.Outcomes+1, func(m *record.Outcomes) error {
+		s.beyond = max(s.beyond, m.LastCall())
 		return nil
 	})
 	return t.Scan(ctx)
@@ -139,7 +137,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 // findUnreadable reads all messages. After that, the server reports unreadable messages as deleted.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
-		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
+		t := j.Tail(kind, 1, func(*jetstream.RawStreamMsg) error { return nil })
 		t.HeadersOnly = true
 		if err := t.Scan(ctx); err != nil {
 			j.Log.Error("some stored messages are unreadable", "stream", kind, "error", err)

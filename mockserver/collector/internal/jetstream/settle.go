@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -224,18 +223,10 @@ func (j *Journal) failedSubject(o *record.Outcome) string {
 // eachOutcome calls f with the stored outcomes, from the message next on. If next is 0, it begins with the
 // outcomes that were stored at the time since.
 func (j *Journal) eachOutcome(ctx context.Context, next uint64, since time.Time, f func(*record.Outcome) error) error {
-	t := j.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
-		_, outcomes, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-		}
-		stored, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		for i := range outcomes {
-			outcomes[i].Decided = stored.Timestamp // only outcomes with retries contain a time
-			if err := f(&outcomes[i]); err != nil {
+	t := j.TailOutcomes(next, func(m *record.Outcomes) error {
+		for i := range m.All {
+			m.All[i].Decided = m.At // only outcomes with retries contain a time
+			if err := f(&m.All[i]); err != nil {
 				return err
 			}
 		}
@@ -284,25 +275,15 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
-	t := j.Tail(record.StreamFailed, 0, func(m jetstream.Msg, seq uint64) error {
-		f, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
-		if err != nil {
-			return err
-		}
-		_, rest := j.Names.Kind(m.Subject())
-		tok, _, _ := strings.Cut(rest, ".")
-		destination, err := record.Untoken(tok)
-		if err != nil {
-			return err
-		}
-		j.ledger.With(destination, func(b *ledger.Account) {
+	t := j.TailFailed("*", 0, func(f *record.FailedMessage) error {
+		j.ledger.With(f.Destination, func(b *ledger.Account) {
 			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
-				unfailed = append(unfailed, seq)
+				unfailed = append(unfailed, f.Seq)
 			}
 		})
 		return nil
 	})
-	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
+	t.Since, t.HeadersOnly = since, true
 	if err := t.Scan(ctx); err != nil {
 		return err
 	}

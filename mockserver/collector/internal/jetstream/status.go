@@ -100,10 +100,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err != nil {
 		return err
 	}
-	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
-		if m.Seq > list.LastSeq { // the call was replayed during the listing and failed again
-			return store.ErrEnough
-		}
+	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
@@ -124,6 +121,8 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		}
 		return nil
 	})
+	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
+	return t.Scan(ctx)
 }
 
 // awaitListed waits until the list of failed calls is complete. The list then contains the calls of

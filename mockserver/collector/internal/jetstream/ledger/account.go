@@ -236,11 +236,8 @@ func (a *Ledger) route() {
 }
 
 // ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
-func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID, outcomes []record.Outcome) error {
-	var last uint64
-	for i := range outcomes {
-		last = max(last, outcomes[i].Ref.Seq)
-	}
+func (a *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
+	last := m.LastCall()
 	a.mu.Lock()
 	if a.awaited = last; a.Calls < last {
 		a.notify()
@@ -251,17 +248,17 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if seq <= a.Outcomes {
+	if m.Seq <= a.Outcomes {
 		return nil
 	}
-	a.Outcomes = seq
-	counted := make([]bool, len(outcomes))
-	for i := range outcomes {
-		counted[i] = a.Count(&outcomes[i], seq)
+	a.Outcomes = m.Seq
+	counted := make([]bool, len(m.All))
+	for i := range m.All {
+		counted[i] = a.Count(&m.All[i], m.Seq)
 	}
-	if tell := a.writes[id]; tell != nil {
+	if tell := a.writes[m.ID]; tell != nil {
 		tell <- counted
-		delete(a.writes, id)
+		delete(a.writes, m.ID)
 	}
 	a.notify()
 	return nil

@@ -26,10 +26,10 @@ func testLedger() *Ledger {
 	} {
 		a.ReadCalls(m)
 	}
-	_ = a.ReadOutcomes(context.Background(), 1, record.WriteID{}, []record.Outcome{
+	_ = a.ReadOutcomes(context.Background(), &record.Outcomes{Seq: 1, All: []record.Outcome{
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
-	})
+	}})
 	a.Gone = []record.Span{{First: 2, Last: 3}}
 	return a
 }
@@ -86,7 +86,7 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	}
 	check(tracking.Ledger{Accepted: 3, Pending: 3})
 	failed := []record.Failure{{Place: 0}, {Place: 1}}
-	_ = a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}})
+	_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
 }
 
@@ -108,7 +108,7 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "d"})
 		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
 		for i := range c.outcomes {
-			if err := a.ReadOutcomes(t.Context(), uint64(i+1), record.WriteID{}, c.outcomes[i:i+1]); err != nil {
+			if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: c.outcomes[i : i+1]}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -182,7 +182,7 @@ func (s *simulation) write(o record.Outcome) {
 }
 
 func (s *simulation) read(outcomes int) {
-	require.NoError(s, s.ledger.ReadOutcomes(s.Context(), uint64(outcomes), record.WriteID{}, s.outcomes[outcomes-1]))
+	require.NoError(s, s.ledger.ReadOutcomes(s.Context(), &record.Outcomes{Seq: uint64(outcomes), All: s.outcomes[outcomes-1]}))
 }
 
 // crash resets the ledger to its stored state.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -23,8 +22,8 @@ type claims struct {
 func (c *claims) wait(set *Set, subject string) (changed <-chan *jetstream.RawStreamMsg, stop func()) {
 	c.begin.Do(func() {
 		set.Work.Go(func() {
-			t := set.Tail(record.StreamState, 1, func(m jetstream.Msg, seq uint64) error {
-				c.saw(&jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: seq, Data: m.Data(), Time: storedAt(m)})
+			t := set.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
+				c.saw(m)
 				return nil
 			})
 			t.Subjects = []string{set.Names.Subject("s", "order", "*")}
@@ -62,13 +61,4 @@ func (c *claims) saw(m *jetstream.RawStreamMsg) {
 	default:
 	}
 	own <- m
-}
-
-// storedAt returns the time when a message was stored, or the current time if the message
-// does not contain it.
-func storedAt(m jetstream.Msg) time.Time {
-	if meta, err := m.Metadata(); err == nil {
-		return meta.Timestamp
-	}
-	return time.Now()
 }

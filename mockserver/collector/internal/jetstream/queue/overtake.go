@@ -205,7 +205,7 @@ func (q *Queue) overtakeSource(ctx context.Context, source string, after uint64)
 
 // addOvertaking adds a message that was read ahead of its turn.
 func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error {
-	m, err := q.set.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
+	m, err := q.set.Names.ParseCalls(raw)
 	if err != nil {
 		return err
 	}
@@ -233,13 +233,13 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	t := set.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
+	t := set.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
 		var writer uint64
 		var claimed []string
-		if _, err := fmt.Sscanf(m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:], "%x", &writer); err != nil {
+		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
+		if err := json.Unmarshal(m.Data, &claimed); err != nil {
 			return err
 		}
 		if slices.Contains(claimed, destination) {

@@ -67,7 +67,7 @@ func (q *Queue) close() {
 // message is lost, or a new phase begins.
 func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
-	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
+	parsed, err := q.set.Names.ParseCalls(&jetstream.RawStreamMsg{Sequence: seq, Subject: m.Subject(), Header: m.Headers()})
 	if err != nil {
 		q.set.Log.Error("a message of calls cannot be read; it stays in CALLS", "destination", q.name, "error", err)
 		q.mu.Lock()

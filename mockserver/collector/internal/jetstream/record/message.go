@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -59,9 +60,10 @@ type Calls struct {
 }
 
 // ParseCalls parses a message of CALLS.
-func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, error) {
-	kind, tok := n.Kind(subject)
-	m := &Calls{Seq: seq, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
+func (n Names) ParseCalls(raw *jetstream.RawStreamMsg) (*Calls, error) {
+	h := raw.Header
+	kind, tok := n.Kind(raw.Subject)
+	m := &Calls{Seq: raw.Sequence, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
 	var err error
 	if kind == KindCalls || kind == KindReplay {
 		m.Calls, err = strconv.Atoi(h.Get(HeaderCalls))
@@ -76,7 +78,7 @@ func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, er
 		err = m.control(c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: message %d of CALLS cannot be read: %w", seq, err)
+		return nil, fmt.Errorf("journal: message %d of CALLS cannot be read: %w", raw.Sequence, err)
 	}
 	return m, nil
 }

@@ -45,7 +45,7 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	t := b.Tail("", info.State.LastSeq+1, func(jetstream.Msg, uint64) error {
+	t := b.Tail("", info.State.LastSeq+1, func(*jetstream.RawStreamMsg) error {
 		Poke(changes)
 		return nil
 	})

@@ -16,7 +16,7 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
-	m, err := s.Names.ParseCalls(seq, raw.Subject, raw.Header)
+	m, err := s.Names.ParseCalls(raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,25 +32,24 @@ func IsMissing(err error) bool {
 // Outcomes reads outcomes. It caches the last message of OUTCOMES that it has read, because a message
 // usually contains several outcomes.
 type Outcomes struct {
-	seq      uint64
-	outcomes []record.Outcome
+	last *record.Outcomes // nil if none was read
 }
 
 // Get returns the outcome of a part for a destination from message seq of OUTCOMES.
 func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
-	if r.seq != seq {
+	if r.last == nil || r.last.Seq != seq {
 		raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamOutcomes), seq)
-		if err == nil {
-			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
-		}
 		if err != nil {
-			r.seq = 0
 			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
-		r.seq = seq
+		m, err := record.ParseOutcomes(raw)
+		if err != nil {
+			return nil, err
+		}
+		r.last = m
 	}
-	for i := range r.outcomes {
-		if o := &r.outcomes[i]; o.Destination == destination && o.Ref == ref {
+	for i := range r.last.All {
+		if o := &r.last.All[i]; o.Destination == destination && o.Ref == ref {
 			return o, nil
 		}
 	}
