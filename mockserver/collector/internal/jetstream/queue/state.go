@@ -24,8 +24,7 @@ type Set struct {
 	settler  Settler
 	account  *ledger.Ledger
 	results  *results
-	written  atomic.Uint64 // number of messages with outcomes, used to name them
-	claims   claims
+	written  atomic.Uint64  // number of messages with outcomes, used to name them
 	unstored pause.InFlight // failed calls that are not stored in FAILED yet, keyed by destination
 
 	mu     sync.Mutex // guards the fields below
