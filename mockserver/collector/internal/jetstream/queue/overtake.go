@@ -84,7 +84,7 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.inOrder || q.ctx.Err() != nil || q.reader == nil || q.ahead.checking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.checked) < every {
+	if q.inOrder || q.reader == nil || q.ahead.checking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.checked) < every {
 		return false
 	}
 	q.ahead.checking, q.ahead.checked = true, now

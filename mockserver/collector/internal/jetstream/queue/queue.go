@@ -50,9 +50,7 @@ func (q *Queue) start() {
 func (q *Queue) close() {
 	q.mu.Lock()
 	q.cancel()
-	if q.reader != nil {
-		q.reader.end()
-	}
+	q.closeReader()
 	var naks []jetstream.Msg
 	if q.set.Shared {
 		naks = q.removeIdle(func(*item) bool { return true })

@@ -194,9 +194,5 @@ type overtaking struct {
 // A reader implements journal.Reader.
 type reader struct {
 	queue *Queue
-	wake  chan struct{} // closed and replaced when an item may be ready; guarded by queue.mu
-	done  chan struct{} // closed by end
-	once  sync.Once     // guards done
+	wake  chan struct{} // closed and replaced when an item may be ready; also closed with the reader; guarded by queue.mu
 }
-
-func (r *reader) end() { r.once.Do(func() { close(r.done) }) }
