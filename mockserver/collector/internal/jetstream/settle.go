@@ -59,10 +59,10 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	if err != nil {
 		return err
 	}
-	for _, w := range j.waitingRetries([]string{destination}, func(ref record.Ref, r ledger.Waiting) bool {
-		return came[ref.Seq] && !record.IsParked(r.Due)
+	for _, r := range j.ledger.Retries([]string{destination}, func(r ledger.Retry) bool {
+		return came[r.Ref.Seq] && !record.IsParked(r.Due)
 	}) {
-		if _, err := j.restoreIfMissing(ctx, w); err != nil {
+		if _, err := j.restoreIfMissing(ctx, r); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,45 @@
 package ledger
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Retry is an attempt that calls of a destination wait for.
+type Retry struct {
+	Destination string
+	Ref         record.Ref
+	Waiting
+}
+
+// Stored returns the retry's message in RETRY, without the notes of the calls.
+func (r Retry) Stored() record.Retry {
+	m := record.Retry{Ref: r.Ref, Attempt: r.Attempt, From: r.Outcome, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
+	if r.Which != (CallSet{}) {
+		m.Places = r.Which.Places(r.Ref)
+	}
+	return m
+}
+
+// Retries returns the matching retries of the destinations, in the order of their outcomes.
+func (a *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
+	for _, name := range destinations {
+		a.With(name, func(b *Account) {
+			for ref, w := range b.Retries {
+				if r := (Retry{name, ref, w}); match(r) {
+					all = append(all, r)
+				}
+			}
+		})
+	}
+	slices.SortFunc(all, func(x, y Retry) int {
+		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.Ref.Number(), y.Ref.Number()), cmp.Compare(x.Destination, y.Destination))
+	})
+	return all
+}
 
 // Finished returns the last message of CALLS before the first pending call.
 func (a *Ledger) Finished() uint64 {

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -123,37 +122,17 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 	q.mu.Lock()
 	clear(q.parked)
 	q.mu.Unlock()
-	type waiting struct {
-		ref record.Ref
-		ledger.Waiting
-	}
-	var all []waiting
-	q.set.account.With(q.name, func(b *ledger.Account) {
-		for ref, w := range b.Retries {
-			all = append(all, waiting{ref, w})
-		}
-	})
-	slices.SortFunc(all, func(x, y waiting) int {
-		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()))
-	})
-	var read store.Outcomes
-	for _, w := range all {
-		it := &item{Retry: record.Retry{Ref: w.ref, Attempt: w.Attempt}}
-		if w.Which != (ledger.CallSet{}) {
-			it.Places = w.Which.Places(w.ref)
-		}
-		if w.Outcome != 0 {
-			o, err := read.Get(ctx, q.set.Store, w.Outcome, q.name, w.ref)
-			if err != nil {
-				return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
-			}
-			it.Places, it.Notes = o.Again, o.Notes
+	var notes store.Notes
+	for _, w := range q.set.account.Retries([]string{q.name}, func(ledger.Retry) bool { return true }) {
+		it := &item{Retry: w.Stored()}
+		if err := notes.Add(ctx, q.set.Store, q.name, &it.Retry); err != nil {
+			return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
 		}
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
 			if record.IsParked(w.Due) {
 				q.parkItem(it)
-				first, _ := positions(w.ref, nil)
+				first, _ := positions(w.Ref, nil)
 				r.Resume(first)
 			}
 			continue // the entry fails when it is leased

@@ -185,7 +185,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	if have == nil && waits.Attempt > it.Attempt {
 		// This attempt has ended, but a process was killed before it removed the
 		// message and scheduled the next attempt.
-		if err := set.settler.RestoreRetry(set.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
+		if err := set.settler.RestoreRetry(set.Ctx, ledger.Retry{Destination: q.name, Ref: it.Ref, Waiting: waits}); err != nil {
 			set.Log.Warn("restoring a retry failed; retrying", "destination", q.name, "error", err)
 			_ = m.NakWithDelay(time.Second)
 			return

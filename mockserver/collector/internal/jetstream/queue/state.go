@@ -49,8 +49,8 @@ type Settler interface {
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
 	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
 	SettleSince(ctx context.Context, destination string, since time.Time) error
-	// RestoreRetry publishes a retry from its outcome.
-	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
+	// RestoreRetry publishes a retry again.
+	RestoreRetry(ctx context.Context, r ledger.Retry) error
 	// Unpark publishes the parked retries, due now.
 	Unpark(ctx context.Context, destination string) error
 }

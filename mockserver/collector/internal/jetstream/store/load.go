@@ -29,29 +29,34 @@ func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
-// Outcomes reads outcomes. It caches the last message of OUTCOMES that it has read, because a message
-// usually contains several outcomes.
-type Outcomes struct {
+// Notes reads the notes of retries. It caches the last message of OUTCOMES that it has read, because a
+// message usually contains several outcomes.
+type Notes struct {
 	last *record.Outcomes // nil if none was read
 }
 
-// Get returns the outcome of a part for a destination from message seq of OUTCOMES.
-func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
+// Add adds the notes of a destination's retry, which are part of its outcome in OUTCOMES.
+func (r *Notes) Add(ctx context.Context, s *Store, destination string, it *record.Retry) error {
+	seq := it.From
+	if seq == 0 {
+		return nil
+	}
 	if r.last == nil || r.last.Seq != seq {
 		raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamOutcomes), seq)
 		if err != nil {
-			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
 		m, err := record.ParseOutcomes(raw)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.last = m
 	}
 	for i := range r.last.All {
-		if o := &r.last.All[i]; o.Destination == destination && o.Ref == ref {
-			return o, nil
+		if o := &r.last.All[i]; o.Destination == destination && o.Ref == it.Ref {
+			it.Notes = o.Notes
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, ref.Seq, destination)
+	return fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, it.Ref.Seq, destination)
 }
