@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -128,20 +129,13 @@ const (
 
 // renewClaims renews this process's claim and detaches orphans.
 func (j *Journal) renewClaims() {
-	tick := time.NewTicker(claimEvery)
-	defer tick.Stop()
 	var seen orphans
-	for {
-		select {
-		case <-j.Ctx.Done():
-			return
-		case now := <-tick.C:
-			if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
-				j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
-			}
-			if err := j.detachOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
-				j.Log.Warn("cannot check for destinations that are no longer configured; will retry", "error", err)
-			}
+	for pause.For(j.Ctx, claimEvery) == nil {
+		if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
+		}
+		if err := j.detachOrphans(j.Ctx, &seen, time.Now()); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("cannot check for destinations that are no longer configured; will retry", "error", err)
 		}
 	}
 }
@@ -177,16 +171,9 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
-		var claimed []string
-		if err := json.Unmarshal(m.Data, &claimed); err != nil {
-			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
-		}
+	err := j.EachClaim(ctx, func(_ uint64, claimed []string) {
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
-		return nil
 	})
-	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
-	err := t.Scan(ctx)
 	return names, err
 }
 

@@ -146,7 +146,7 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	if _, err := j.Publish(ctx, m); err != nil || j.local == nil {
+	if _, err := j.Publish(ctx, m); err != nil {
 		return err
 	}
 	j.local.setBase(raw)

@@ -40,10 +40,9 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		return err
 	}
 	defer lock.unlock(ctx)
-	if j.local != nil { // without a snapshot, this replay could become the only record that its calls had failed
-		if err := j.snapshot(ctx, true); err != nil {
-			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
-		}
+	// Without a snapshot, this replay could become the only record that its calls had failed.
+	if err := j.snapshot(ctx, true); err != nil {
+		return fmt.Errorf("journal: replaying for %q: %w", destination, err)
 	}
 	defer j.snapshotNow(ctx)
 	done := 0

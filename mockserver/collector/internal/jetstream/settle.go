@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -79,19 +78,19 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest applies outcomes that other processes have stored recently and may not have
-// applied yet.
-func (j *Journal) settleLatest(ctx context.Context, destination string) error {
+// settleLatest applies the matching outcomes of the last time before the newest outcome. Another process
+// may not have applied them yet.
+func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match func(*record.Outcome) bool) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
-	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishTimeout), func(o *record.Outcome) bool { return o.Destination == destination })
+	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
 // unsettledBefore returns a time before t. All outcomes stored before this time are applied, either
 // by their process or by the process that received their message again.
-func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
+func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
 const (

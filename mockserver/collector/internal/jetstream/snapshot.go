@@ -34,8 +34,12 @@ func snapshotFile(dir string, number uint64) string {
 }
 
 // snapshot stores the account if it has changed and the last snapshot is old enough, or if now is
-// true. It fails if the process no longer holds the directory's lock.
+// true. It fails if the process no longer holds the directory's lock. Without a directory, it does
+// nothing.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
+	if j.local == nil {
+		return nil
+	}
 	if err := j.local.lock.Check(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -254,9 +258,6 @@ func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error
 // snapshotNow stores a snapshot after a control message or a replay, so that the effect of the
 // message is stored twice.
 func (j *Journal) snapshotNow(ctx context.Context) {
-	if j.local == nil {
-		return // a cluster has replicas
-	}
 	if err := j.snapshot(ctx, true); err != nil {
 		j.Log.Warn("storing the account failed; will retry", "error", err)
 	}

@@ -88,8 +88,13 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 	}
 }
 
-// unsettled is the longest time between storing an outcome and applying it.
-const unsettled = time.Minute
+// unsettled is the longest time between storing an outcome and applying it. unsettledShared is the
+// longest time until another process, which receives the message of a killed process again, has applied
+// the outcome.
+const (
+	unsettled       = time.Minute
+	unsettledShared = 3*queue.AckWait + unsettled
+)
 
 // A previousRun is the state that the previous process left behind.
 type previousRun struct {
@@ -214,8 +219,11 @@ type usage struct {
 func (u *usage) begin(n, limit int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := u.full(limit); err != nil {
-		return err
+	if u.diskFull.Load() {
+		return errDiskFull
+	}
+	if used := u.stored + u.inFlight; used >= limit {
+		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
 	}
 	u.inFlight += n
 	return nil
@@ -228,24 +236,6 @@ func (u *usage) end(n int64, stored bool) {
 	if u.inFlight -= n; stored {
 		u.stored += n
 	}
-}
-
-// room returns ErrFull or errDiskFull if no calls may be stored.
-func (u *usage) room(limit int64) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.full(limit)
-}
-
-// full is like room, but the caller must hold the lock.
-func (u *usage) full(limit int64) error {
-	if u.diskFull.Load() {
-		return errDiskFull
-	}
-	if used := u.stored + u.inFlight; used >= limit {
-		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
-	}
-	return nil
 }
 
 // errDiskFull rejects calls while the ballast is released.

@@ -148,7 +148,7 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	defer stop()
 	err = j.queues.AwaitFailedStored(storable, destination)
 	if err == nil && j.Shared {
-		err = j.settleLatest(storable, destination)
+		err = j.settleLatest(storable, store.PublishTimeout, func(o *record.Outcome) bool { return o.Destination == destination })
 	}
 	return err
 }
@@ -210,15 +210,11 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 		}
 		acknowledged[name] = floor
 	}
-	calls, err := j.Measure(ctx, record.StreamCalls) // other processes may have stored messages that the ledger has not read
+	calls, outcomes, err := j.ends(ctx) // other processes may have stored messages that the ledger has not read
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
+	if err := j.ledger.ReachedBoth(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
 		return nil, err
 	}
 	return j.ledger.Claim(acknowledged), nil
@@ -290,7 +286,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.incoming.usage.room(j.options.MaxBytes); err != nil {
+	if err := j.incoming.usage.begin(0, j.options.MaxBytes); err != nil {
 		return err
 	}
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))

@@ -154,8 +154,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err := j.markAllReplays(ctx); err != nil { // markAllReplays reads replays from CALLS
 		return err
 	}
-	if gaveUp {
-		if err := j.settleRemoved(ctx, to); err != nil {
+	if gaveUp { // the process that should have stored the failed calls may have been killed before
+		if err := j.settleLatest(ctx, unsettledShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
 			return err
 		}
 	}
@@ -166,16 +166,6 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 		return err
 	}
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
-}
-
-// settleRemoved stores the failed calls of messages that are about to be removed. The process that
-// should have stored them may have been killed before.
-func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
-	if err != nil {
-		return err
-	}
-	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
 }
 
 // countTo adds the messages of CALLS up to one, and their outcomes, to the base. After an
@@ -278,11 +268,8 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		j.ledger.With(destination, func(b *ledger.Account) {
-			for part := range record.Parts(parsed.Calls) {
-				ref := record.Ref{Seq: parsed.Seq, Part: part}
-				if b.Takes(parsed.Seq, parsed.Name) && !b.Ended(ref) {
-					old[ref] = 1
-				}
+			for ref := range b.OpenParts(parsed) {
+				old[ref] = 1
 			}
 		})
 		return nil

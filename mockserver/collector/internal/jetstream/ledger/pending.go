@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -119,15 +120,24 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
+// OpenParts yields the parts of a message whose first attempt has not ended.
+func (b *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
+	return func(yield func(record.Ref) bool) {
+		if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
+			return
+		}
+		for part := range record.Parts(m.Calls) {
+			if ref := (record.Ref{Seq: m.Seq, Part: part}); !b.Ended(ref) && !yield(ref) {
+				return
+			}
+		}
+	}
+}
+
 // Untried counts the calls of a message whose first attempt has not ended.
 func (b *Account) Untried(m *record.Calls) (calls int64) {
-	if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
-		return 0
-	}
-	for part := range record.Parts(m.Calls) {
-		if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
-			calls += int64(record.PartSize(m.Calls, part))
-		}
+	for ref := range b.OpenParts(m) {
+		calls += int64(record.PartSize(m.Calls, ref.Part))
 	}
 	return calls
 }

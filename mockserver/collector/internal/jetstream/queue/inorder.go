@@ -103,17 +103,22 @@ func refOf(position uint64) (ref record.Ref, place int) {
 func (q *Queue) unpark() {
 	clear(q.parked)
 	q.set.Work.Go(func() {
-		for {
-			err := q.set.settler.Unpark(q.set.Ctx, q.name)
-			if err == nil || q.ctx.Err() != nil {
-				return
-			}
-			q.set.Log.Warn("scheduling parked calls failed; retrying", "destination", q.name, "error", err)
-			if pause.For(q.ctx, time.Second) != nil {
-				return
-			}
-		}
+		q.repeat(q.ctx, "scheduling parked calls", func() error { return q.set.settler.Unpark(q.set.Ctx, q.name) })
 	})
+}
+
+// repeat calls try until it succeeds or ctx ends.
+func (q *Queue) repeat(ctx context.Context, what string, try func() error) {
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		q.set.Log.Warn(what+" failed; retrying", "destination", q.name, "error", err)
+		if pause.For(ctx, time.Second) != nil {
+			return
+		}
+	}
 }
 
 // Waiting implements journal.Reader.

@@ -2,10 +2,7 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -233,21 +230,10 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	t := set.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
-		var writer uint64
-		var claimed []string
-		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
-			return err
-		}
-		if err := json.Unmarshal(m.Data, &claimed); err != nil {
-			return err
-		}
+	err := set.EachClaim(ctx, func(writer uint64, claimed []string) {
 		if slices.Contains(claimed, destination) {
 			first = min(first, writer)
 		}
-		return nil
 	})
-	t.Subjects = []string{set.Names.Subject("s", "has", "*")}
-	err := t.Scan(ctx)
 	return first == set.Writer, err
 }

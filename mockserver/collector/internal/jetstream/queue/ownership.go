@@ -265,16 +265,9 @@ func (o *ownership) begin(ctx context.Context) error {
 // messages.
 func (o *ownership) settlePredecessors() {
 	set := o.queue.set
-	for {
-		err := set.settler.SettleSince(set.Ctx, o.queue.name, o.previous)
-		if err == nil || set.Ctx.Err() != nil {
-			return
-		}
-		set.Log.Warn("settling the outcomes of another collector failed; retrying", "destination", o.queue.name, "error", err)
-		if pause.For(set.Ctx, time.Second) != nil {
-			return
-		}
-	}
+	o.queue.repeat(set.Ctx, "settling the outcomes of another collector", func() error {
+		return set.settler.SettleSince(set.Ctx, o.queue.name, o.previous)
+	})
 }
 
 // release ends the ownership. Its leases must have ended.

@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,6 +25,24 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	}
 	bodies, err := record.DecodeCalls(raw.Data)
 	return m, bodies, err
+}
+
+// EachClaim calls f with the destinations of each process of a cluster.
+func (s *Store) EachClaim(ctx context.Context, f func(writer uint64, destinations []string)) error {
+	t := s.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
+		var destinations []string
+		writer, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 16, 64)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &destinations)
+		}
+		if err != nil {
+			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
+		}
+		f(writer, destinations)
+		return nil
+	})
+	t.Subjects = []string{s.Names.Subject("s", "has", "*")}
+	return t.Scan(ctx)
 }
 
 // IsMissing reports whether err means that a stored message is permanently lost.
