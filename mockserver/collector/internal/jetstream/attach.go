@@ -22,14 +22,15 @@ import (
 )
 
 func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
-	if j.setClaim(destination, true); j.Shared {
-		if err := j.Retry(ctx, j.claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
+	if j.Shared {
+		claim := func(ctx context.Context) error { return j.claim(ctx, destination) }
+		if err := j.Retry(ctx, claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -75,12 +76,11 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 
 // Detach removes a destination with its pending and failed calls.
 func (j *Journal) Detach(ctx context.Context, destination string) error {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
-	j.setClaim(destination, false)
 	if j.ledger.With(destination, func(*ledger.Account) {}) {
 		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
@@ -131,7 +131,10 @@ const (
 func (j *Journal) renewClaims() {
 	var seen orphans
 	for pause.For(j.Ctx, claimEvery) == nil {
-		if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+		j.attaching.Lock() // a claim without the attached destination must not follow one with it
+		err := j.claim(j.Ctx)
+		j.attaching.Unlock()
+		if err != nil && j.Ctx.Err() == nil {
 			j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
 		}
 		if err := j.detachOrphans(j.Ctx, &seen, time.Now()); err != nil && j.Ctx.Err() == nil {
@@ -140,11 +143,10 @@ func (j *Journal) renewClaims() {
 	}
 }
 
-// claim publishes the destinations of this process to the other collectors.
-func (j *Journal) claim(ctx context.Context) error {
-	j.claims.mu.Lock()
-	names := slices.Sorted(maps.Keys(j.claims.names))
-	j.claims.mu.Unlock()
+// claim publishes the destinations of this process, and those that it is attaching, to the other
+// collectors. The caller must hold j.attaching.
+func (j *Journal) claim(ctx context.Context, attaching ...string) error {
+	names := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(attaching, maps.Keys(j.queues.Attached())))))
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // a list of strings can always be marshaled
 	m.Header.Set("Nats-TTL", claimTTL.String())
@@ -152,22 +154,10 @@ func (j *Journal) claim(ctx context.Context) error {
 	return err
 }
 
-func (j *Journal) setClaim(destination string, has bool) {
-	j.claims.mu.Lock()
-	defer j.claims.mu.Unlock()
-	if has {
-		j.claims.names[destination] = true
-	} else {
-		delete(j.claims.names, destination)
-	}
-}
-
 // unclaimed returns the attached destinations that no process claims.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
-	names := j.ledger.Destinations()
-	j.claims.mu.Lock()
-	names = slices.DeleteFunc(names, func(name string) bool { return j.claims.names[name] })
-	j.claims.mu.Unlock()
+	own := j.queues.Attached()
+	names := slices.DeleteFunc(j.ledger.Destinations(), func(name string) bool { return own[name] > 0 })
 	if len(names) == 0 {
 		return nil, nil
 	}

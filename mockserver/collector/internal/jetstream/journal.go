@@ -25,28 +25,11 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 		return nil, err
 	}
 	return newJournal(o).opened(func(j *Journal) error {
-		if o.NATS == nil {
-			if err := j.openServer(); err != nil {
-				return err
-			}
+		err := j.openServers(ctx)
+		if err == nil {
+			err = j.begin(ctx)
 		}
-		if err := j.connect(ctx); err != nil {
-			return err
-		}
-		return j.begin(ctx)
-	})
-}
-
-// openOn opens a journal on existing streams, without a server or a directory. If Options.NATS is
-// set, it shares the streams with other journals.
-func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
-	o, err := o.withLimits()
-	if err != nil {
-		return nil, err
-	}
-	return newJournal(o).opened(func(j *Journal) error {
-		j.In, j.JS = in, streams
-		return j.begin(ctx)
+		return err
 	})
 }
 
@@ -54,7 +37,7 @@ func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
 		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
-		seen: seen{oldest: oldestCalls{found: map[string]oldestCall{}}}, claims: claims{names: map[string]bool{}},
+		seen:    seen{oldest: oldestCalls{found: map[string]oldestCall{}}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
 	j.queues = queue.NewSet(j.Store, j)

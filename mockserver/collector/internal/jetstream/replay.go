@@ -95,8 +95,8 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 type replayState struct {
 	destination string
 	from        tracking.State
-	last        uint64                   // sequence number of the last stored replay, or 0
-	listed      map[string][]failedPlace // listed calls in the state to replay, keyed by ID
+	last        uint64                        // sequence number of the last stored replay, or 0
+	listed      map[string][]record.FailedRef // listed calls in the state to replay, keyed by ID; each with one place
 }
 
 // prepareReplay marks all stored replays and finds the listed calls.
@@ -217,24 +217,19 @@ func (j *Journal) markAllReplays(ctx context.Context) error {
 	return nil
 }
 
-// A failedPlace is the position of a call in a message of FAILED.
-type failedPlace struct {
-	ref   record.FailedRef
-	place int
-}
-
-func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
+// addPlace adds the place of a call to the references.
+func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 	for i := range refs {
-		if refs[i].Number == p.ref.Number && refs[i].Attempt == p.ref.Attempt {
-			refs[i].Places = append(refs[i].Places, p.place)
+		if refs[i].Number == p.Number && refs[i].Attempt == p.Attempt {
+			refs[i].Places = append(refs[i].Places, p.Places...)
 			return refs
 		}
 	}
-	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
+	return append(refs, p)
 }
 
 // findFailed finds calls in the list of failed or filtered calls, as selected by as.
-func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]failedPlace, error) {
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]record.FailedRef, error) {
 	wanted := map[string]int{}
 	for i := range calls {
 		wanted[calls[i].ID]++
@@ -243,13 +238,13 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	if err != nil {
 		return nil, err
 	}
-	found, left := map[string][]failedPlace{}, len(calls)
+	found, left := map[string][]record.FailedRef{}, len(calls)
 	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
 		place := 0
 		for id := range record.EachID(m.IDs) {
 			_, filtered := m.Why.Reason(place)
 			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
-				found[id] = append(found[id], failedPlace{m.Ref, place})
+				found[id] = append(found[id], record.FailedRef{Number: m.Ref.Number, Attempt: m.Ref.Attempt, Places: []int{place}})
 				wanted[id]--
 				left--
 			}

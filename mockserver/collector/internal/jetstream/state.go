@@ -31,14 +31,15 @@ type Journal struct {
 	scrubber *audit.Scrubber
 
 	local    *local      // nil if there is no data directory
-	conns    connections // zero if openOn opened the journal
+	conns    connections // zero if the streams belong to a test
 	previous previousRun
 	incoming incoming
 	seen     seen
-	claims   claims
 	replays  replays
 	trimmer  trimmer
 	closing  sync.Once
+
+	attaching pause.Lock // serializes Attach and Detach
 }
 
 // open returns ErrClosed after Close.
@@ -278,14 +279,6 @@ type oldestCall struct {
 	floor uint64
 	done  int
 	at    time.Time
-}
-
-// claims contains the destinations of this process.
-type claims struct {
-	attaching pause.Lock // serializes Attach and Detach
-
-	mu    sync.Mutex // guards names
-	names map[string]bool
 }
 
 // replays is the state of this process's replays.
