@@ -142,8 +142,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.local.files.StreamsDir(), "*", "msgs", "*.blk"))
-	for _, block := range blocks {
+	for _, block := range j.local.files.Glob("*/msgs/*.blk") {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
 		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {

@@ -110,13 +110,9 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 // scrubFiles checks the blocks of all streams. It checks a damaged block a second time, because the
 // server may have been writing it.
 func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
-	streams, err := s.files.StreamDirs()
-	if err != nil {
-		return nil, err
-	}
 	read := func(bytes int) error { return s.read(ctx, bytes) }
 	var doubtful []blockOf
-	for _, stream := range streams {
+	for _, stream := range s.files.StreamDirs() {
 		blocks, err := datadir.BlocksOf(stream)
 		if err != nil {
 			return nil, err
