@@ -67,7 +67,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 		return err
 	}
 	j.recordStored(seq)
-	if err := j.ledger.Reached(ctx, seq); err != nil {
+	if err := j.ledger.Reached(ctx, seq, 0); err != nil {
 		return err
 	}
 	j.snapshotNow(ctx)

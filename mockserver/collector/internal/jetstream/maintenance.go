@@ -237,7 +237,7 @@ func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 			delete(seen, name)
 			continue
 		}
-		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
+		if err := j.ledger.Reached(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}
 		j.ledger.Advance(name, attached, before.floor)

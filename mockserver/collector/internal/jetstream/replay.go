@@ -178,7 +178,7 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 // If the replay's message is corrupted before that, its calls are still listed as failed. The calls are
 // scheduled even if the mark fails: they are pending, and the next replay marks them.
 func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
-	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
+	if err := j.ledger.Reached(ctx, r.Seq, 0); err != nil {
 		return err
 	}
 	marked := j.markReplayed(ctx, r.Destination, r.failed)

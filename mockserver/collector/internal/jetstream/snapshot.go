@@ -118,21 +118,18 @@ func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error)
 // measureStreams returns the last messages of the streams that the ledger does not read.
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
-	for _, config := range j.streams() {
-		kind := strings.TrimPrefix(config.Name, j.Names.Prefix+"-")
-		bucket := strings.HasPrefix(config.Name, "KV_")
-		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
-			continue
-		}
-		info, err := j.JS.Info(ctx, config.Name)
+	for _, name := range []string{
+		j.Names.Stream(record.StreamFailed), j.Names.Stream(record.StreamState), j.Names.Bucket(record.BucketSettings), j.Names.Bucket(record.BucketState),
+	} {
+		info, err := j.JS.Info(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
+			return nil, fmt.Errorf("journal: measuring %s: %w", name, err)
 		}
 		m := extentMark{last: info.State.LastSeq}
-		if bucket && count {
+		if count && strings.HasPrefix(name, "KV_") {
 			m.messages = info.State.Msgs
 		}
-		marks[config.Name] = m
+		marks[name] = m
 	}
 	return marks, nil
 }

@@ -24,7 +24,7 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.ledger.Reached(ctx, j.seen.acked.Load()); err != nil {
+	if err := j.ledger.Reached(ctx, j.seen.acked.Load(), 0); err != nil {
 		return nil, fmt.Errorf("journal: the ledger is behind: %w", err)
 	}
 	ledgers, fresh := j.ledger.Ledgers()
@@ -214,7 +214,7 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.ledger.ReachedBoth(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
+	if err := j.ledger.Reached(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
 		return nil, err
 	}
 	return j.ledger.Claim(acknowledged), nil

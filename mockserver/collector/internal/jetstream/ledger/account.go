@@ -136,13 +136,8 @@ func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Reached waits until a message of CALLS is read.
-func (a *Ledger) Reached(ctx context.Context, calls uint64) error {
-	return a.await(ctx, func() bool { return a.Calls >= calls })
-}
-
-// ReachedBoth waits until a message of CALLS and a message of OUTCOMES are read.
-func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error {
+// Reached waits until a message of CALLS and a message of OUTCOMES are read.
+func (a *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
 }
 
@@ -243,7 +238,7 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
 		a.notify()
 	}
 	a.mu.Unlock()
-	if err := a.Reached(ctx, last); err != nil {
+	if err := a.Reached(ctx, last, 0); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -22,7 +22,7 @@ const bodyPause = time.Second
 // is done first. ctx ends with the connection that delivered the message, because a restarted
 // server may have a different message with that number.
 func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
-	if err := q.set.account.Reached(ctx, seq); err != nil {
+	if err := q.set.account.Reached(ctx, seq, 0); err != nil {
 		return err
 	}
 	return ctx.Err()

@@ -249,7 +249,7 @@ func (o *ownership) begin(ctx context.Context) error {
 	if err := o.results.fence(ctx); err != nil {
 		return err
 	}
-	if err := q.set.account.ReachedBoth(ctx, 0, o.results.last); err != nil {
+	if err := q.set.account.Reached(ctx, 0, o.results.last); err != nil {
 		return err
 	}
 	if !q.set.Work.Go(o.results.run) {

@@ -155,7 +155,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	}
 	it := &item{Retry: *stored}
 	// The process that published the retry may have read further than this one.
-	if set.account.ReachedBoth(set.Ctx, it.Ref.Seq, it.From) != nil {
+	if set.account.Reached(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
 	var waits ledger.Waiting // the retry according to the account
