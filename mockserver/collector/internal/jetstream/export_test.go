@@ -78,12 +78,12 @@ func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.remove
 
 // LockReplay acquires the replay lock, and records that it was acquired the given duration ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
-	l, err := j.lockReplay(ctx, destination)
+	l, unlockReplay, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return nil, nil, err
 	}
 	l.At = l.At.Add(-since)
-	return l.Renew, l.unlock, nil
+	return l.Renew, func(context.Context) { unlockReplay() }, nil
 }
 
 // Orphans is the state of DetachOrphans.

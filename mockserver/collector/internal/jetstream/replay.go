@@ -35,11 +35,11 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	if err := j.awaitSettled(ctx); err != nil {
 		return err
 	}
-	lock, err := j.lockReplay(ctx, destination)
+	lock, unlock, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return err
 	}
-	defer lock.unlock(ctx)
+	defer unlock()
 	// Without a snapshot, this replay could become the only record that its calls had failed.
 	if err := j.snapshot(ctx, true); err != nil {
 		return fmt.Errorf("journal: replaying for %q: %w", destination, err)
@@ -68,7 +68,7 @@ var errSuperseded = errors.New("another replay was stored in the meantime")
 
 // replayListed finds the listed calls and replays them. It returns the number of stored calls. These
 // calls are pending again even if a later step failed.
-func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
+func (j *Journal) replayListed(ctx context.Context, lock *store.Lock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.prepareReplay(ctx, destination, calls, from)
 	if err != nil {
 		return 0, err
@@ -204,12 +204,12 @@ func (j *Journal) markReplays(ctx context.Context, destination string) error {
 // markAllReplays marks the replays that a previous process left unmarked.
 func (j *Journal) markAllReplays(ctx context.Context) error {
 	for _, destination := range j.ledger.Destinations() {
-		lock, err := j.lockReplay(ctx, destination)
+		_, unlock, err := j.lockReplay(ctx, destination)
 		if err != nil {
 			return err
 		}
 		err = j.markReplays(ctx, destination)
-		lock.unlock(ctx)
+		unlock()
 		if err != nil {
 			return err
 		}
@@ -267,40 +267,30 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	return found, nil
 }
 
-// A replayLock serializes the replays for a destination, because concurrent replays could contain
-// the same failed calls.
-type replayLock struct {
-	*store.Lock
-	journal *Journal
-}
-
 // lockPause is the interval between attempts to take the lock of another process. A killed process
 // keeps it for half a minute.
 const lockPause = 500 * time.Millisecond
 
-func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
+// lockReplay serializes the replays for a destination, because concurrent replays could contain the same
+// failed calls. The caller must call unlock.
+func (j *Journal) lockReplay(ctx context.Context, destination string) (lock *store.Lock, unlock func(), err error) {
+	lock = store.NewLock(j.Store, "lock", record.Token(destination))
 	j.replays.running.Lock()
-	if !j.Shared {
-		return l, nil
-	}
-	for {
-		err := l.Take(ctx)
-		if err == nil {
-			return l, nil
-		}
-		if store.IsWrongSequence(err) {
-			if err = pause.For(ctx, lockPause); err == nil {
-				continue
-			}
-			err = fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)
-		}
+	unlock = func() {
+		lock.Remove(ctx)
 		j.replays.running.Unlock()
-		return nil, err
 	}
-}
-
-func (l *replayLock) unlock(ctx context.Context) {
-	l.Remove(ctx)
-	l.journal.replays.running.Unlock()
+	if !j.Shared {
+		return lock, unlock, nil
+	}
+	for err = lock.Take(ctx); store.IsWrongSequence(err); err = lock.Take(ctx) {
+		if err := pause.For(ctx, lockPause); err != nil {
+			unlock()
+			return nil, nil, fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)
+		}
+	}
+	if err != nil {
+		unlock()
+	}
+	return lock, unlock, err
 }
