@@ -198,8 +198,8 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 			b.replay(m)
 		}
 	case record.KindLost:
-		if !slices.Contains(a.Lost, m.Lost) {
-			a.Lost = append(a.Lost, m.Lost)
+		if !slices.Contains(a.Lost, m.Lost()) {
+			a.Lost = append(a.Lost, m.Lost())
 		}
 	}
 	a.notify()
@@ -335,11 +335,11 @@ func (b *Account) advance(floor uint64) {
 
 // replay makes finished calls pending again. A replay has no first attempt.
 func (b *Account) replay(m *record.Calls) {
-	journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
+	journal.Move(&b.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
 	b.Ledger.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	b.Done[m.Seq] = 1
-	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
+	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.

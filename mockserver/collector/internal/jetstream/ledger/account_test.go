@@ -16,13 +16,13 @@ func testLedger() *Ledger {
 	a := New()
 	for _, m := range []*record.Calls{
 		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
-		{Seq: 2, Kind: record.KindAttach, Name: "mail", Sources: []string{"ios", "web"}},
+		{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios", "web"}}},
 		{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300},
 		{Seq: 4, Kind: record.KindAttach, Name: "mail"},
 		{Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10},
-		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateDelivered, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)},
-		{Seq: 7, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
-		{Seq: 8, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
+		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 8000}},
+		{Seq: 7, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
+		{Seq: 8, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
 	} {
 		a.ReadCalls(m)
 	}
@@ -75,7 +75,7 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	a := New()
 	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
-	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateFailed, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)})
+	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 8000}})
 	check := func(want tracking.Ledger) {
 		t.Helper()
 		ledgers, _ := a.Ledgers()

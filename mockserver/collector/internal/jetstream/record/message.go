@@ -9,8 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Headers of messages in CALLS and FAILED. The ledger reads only the headers, not the bodies.
@@ -42,6 +40,9 @@ type Control struct {
 	Last  uint64 `json:"last,omitempty"`
 }
 
+// Lost returns the range of lost messages.
+func (c Control) Lost() Span { return Span{c.First, c.Last} }
+
 // A Calls is a message of CALLS with its parsed subject and headers.
 type Calls struct {
 	Seq     uint64
@@ -51,12 +52,7 @@ type Calls struct {
 	At      time.Time
 	IDs     string
 	Traces  string
-	Sources []string
-	From    tracking.State
-	source  string // source of a replay
-	Oldest  time.Time
-	Failed  []FailedRef
-	Lost    Span
+	Control // zero for accepted calls
 }
 
 // ParseCalls parses a message of CALLS.
@@ -84,22 +80,17 @@ func (n Names) ParseCalls(raw *jetstream.RawStreamMsg) (*Calls, error) {
 }
 
 func (m *Calls) control(text string) error {
-	var c Control
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return err
-	}
-	if m.Kind == KindAttach && c.Detach {
+	err := json.Unmarshal([]byte(text), &m.Control)
+	if m.Name = m.Control.Name; m.Kind == KindAttach && m.Detach {
 		m.Kind = KindDetach
 	}
-	m.Name, m.Sources, m.source, m.From, m.Failed = c.Name, c.Sources, c.Source, tracking.State(c.From), c.Failed
-	m.Oldest, m.Lost = time.UnixMilli(c.Oldest), Span{c.First, c.Last}
-	return nil
+	return err
 }
 
 // SourceName returns the source of the message's calls.
 func (m *Calls) SourceName() string {
 	if m.Kind == KindReplay {
-		return m.source
+		return m.Source
 	}
 	return m.Name
 }
