@@ -306,9 +306,9 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 			return 0, err
 		}
 	}
-	t := j.Tail(record.StreamCalls, before+1, func(stored jetstream.Msg, seq uint64) error {
-		if stored.Subject() == m.Subject && stored.Headers().Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
-			found = seq
+	t := j.Tail(record.StreamCalls, before+1, func(stored *jetstream.RawStreamMsg) error {
+		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
+			found = stored.Sequence
 			return store.ErrEnough
 		}
 		return nil

@@ -17,18 +17,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
-	if j.setClaim(destination, true); j.Shared {
-		if err := j.Retry(ctx, j.claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
+	if j.Shared {
+		claim := func(ctx context.Context) error { return j.claim(ctx, destination) }
+		if err := j.Retry(ctx, claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -65,7 +67,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 		return err
 	}
 	j.recordStored(seq)
-	if err := j.ledger.Reached(ctx, seq); err != nil {
+	if err := j.ledger.Reached(ctx, seq, 0); err != nil {
 		return err
 	}
 	j.snapshotNow(ctx)
@@ -74,12 +76,11 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 
 // Detach removes a destination with its pending and failed calls.
 func (j *Journal) Detach(ctx context.Context, destination string) error {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
-	j.setClaim(destination, false)
 	if j.ledger.With(destination, func(*ledger.Account) {}) {
 		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
@@ -128,29 +129,24 @@ const (
 
 // renewClaims renews this process's claim and detaches orphans.
 func (j *Journal) renewClaims() {
-	tick := time.NewTicker(claimEvery)
-	defer tick.Stop()
 	var seen orphans
-	for {
-		select {
-		case <-j.Ctx.Done():
-			return
-		case now := <-tick.C:
-			if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
-				j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
-			}
-			if err := j.detachOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
-				j.Log.Warn("cannot check for destinations that are no longer configured; will retry", "error", err)
-			}
+	for pause.For(j.Ctx, claimEvery) == nil {
+		j.attaching.Lock() // a claim without the attached destination must not follow one with it
+		err := j.claim(j.Ctx)
+		j.attaching.Unlock()
+		if err != nil && j.Ctx.Err() == nil {
+			j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
+		}
+		if err := j.detachOrphans(j.Ctx, &seen, time.Now()); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("cannot check for destinations that are no longer configured; will retry", "error", err)
 		}
 	}
 }
 
-// claim publishes the destinations of this process to the other collectors.
-func (j *Journal) claim(ctx context.Context) error {
-	j.claims.mu.Lock()
-	names := slices.Sorted(maps.Keys(j.claims.names))
-	j.claims.mu.Unlock()
+// claim publishes the destinations of this process, and those that it is attaching, to the other
+// collectors. The caller must hold j.attaching.
+func (j *Journal) claim(ctx context.Context, attaching ...string) error {
+	names := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(attaching, maps.Keys(j.queues.Attached())))))
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // a list of strings can always be marshaled
 	m.Header.Set("Nats-TTL", claimTTL.String())
@@ -158,35 +154,16 @@ func (j *Journal) claim(ctx context.Context) error {
 	return err
 }
 
-func (j *Journal) setClaim(destination string, has bool) {
-	j.claims.mu.Lock()
-	defer j.claims.mu.Unlock()
-	if has {
-		j.claims.names[destination] = true
-	} else {
-		delete(j.claims.names, destination)
-	}
-}
-
 // unclaimed returns the attached destinations that no process claims.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
-	names := j.ledger.Destinations()
-	j.claims.mu.Lock()
-	names = slices.DeleteFunc(names, func(name string) bool { return j.claims.names[name] })
-	j.claims.mu.Unlock()
+	own := j.queues.Attached()
+	names := slices.DeleteFunc(j.ledger.Destinations(), func(name string) bool { return own[name] > 0 })
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
-		var claimed []string
-		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
-			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
-		}
+	err := j.EachClaim(ctx, func(_ uint64, claimed []string) {
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
-		return nil
 	})
-	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
-	err := t.Scan(ctx)
 	return names, err
 }
 

@@ -77,21 +77,21 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		left   int
 	}
 	slots := map[string]*stored{}
-	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
-		at := strings.LastIndexByte(m.Subject(), '.')
-		piece, err := strconv.Atoi(m.Subject()[at+1:])
-		n, err2 := strconv.Atoi(m.Headers().Get("Pieces"))
+	t := j.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
+		at := strings.LastIndexByte(m.Subject, '.')
+		piece, err := strconv.Atoi(m.Subject[at+1:])
+		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
 		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
 			return nil //nolint:nilerr // the message is not part of a checkpoint
 		}
-		id := m.Headers().Get("Checkpoint")
-		s := slots[m.Subject()[:at]]
+		id := m.Header.Get("Checkpoint")
+		s := slots[m.Subject[:at]]
 		if s == nil || s.id != id {
 			s = &stored{pieces: make([][]byte, n), id: id, left: n}
-			slots[m.Subject()[:at]] = s
+			slots[m.Subject[:at]] = s
 		}
 		if piece < n && s.pieces[piece] == nil {
-			s.pieces[piece] = m.Data()
+			s.pieces[piece] = m.Data
 			s.left--
 		}
 		return nil
@@ -146,7 +146,7 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	if _, err := j.Publish(ctx, m); err != nil || j.local == nil {
+	if _, err := j.Publish(ctx, m); err != nil {
 		return err
 	}
 	j.local.setBase(raw)

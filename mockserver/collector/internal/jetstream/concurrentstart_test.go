@@ -53,10 +53,10 @@ func startPatiently(t *testing.T, o jetstream.Options) (*jetstream.Journal, erro
 	for {
 		j, err := jetstream.Open(within(t), o)
 		if err == nil {
-			_, err = j.Settings(within(t))
+			_, err = j.Settings().Keys(within(t), "settings")
 		}
 		if err == nil {
-			_, err = j.State(within(t))
+			_, err = j.State().Keys(within(t), "lists")
 		}
 		if err == nil || !jetstream.Transient(err) {
 			return j, err

@@ -15,39 +15,37 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// connect opens two connections: one for incoming calls, and one for everything else. Reads are
-// therefore not queued behind calls.
-func (j *Journal) connect(ctx context.Context) error {
-	var err error
-	if j.conns.in, err = j.dial("in"); err != nil {
+// openServers opens the embedded server or connects to the cluster.
+func (j *Journal) openServers(ctx context.Context) error {
+	if j.options.NATS != nil {
+		if err := j.connect(j.options.NATS.URL, j.options.NATS.ConnectOptions()...); err != nil {
+			return err
+		}
+		return j.checkCluster(ctx)
+	}
+	if err := j.openServer(); err != nil {
 		return err
 	}
-	if j.conns.out, err = j.dial("out"); err != nil {
+	return j.connect("", nats.InProcessServer(j.local.server))
+}
+
+// connect opens two connections: one for incoming calls, and one for everything else. Reads are
+// therefore not queued behind calls.
+func (j *Journal) connect(addresses string, options ...nats.Option) (err error) {
+	if j.conns.in, err = j.dial(addresses, "in", options); err != nil {
+		return err
+	}
+	if j.conns.out, err = j.dial(addresses, "out", options); err != nil {
 		return err
 	}
 	if j.In, err = store.Connected(j.conns.in); err != nil {
 		return err
 	}
-	if j.JS, err = store.Connected(j.conns.out); err != nil {
-		return err
-	}
-	if j.options.NATS == nil {
-		return nil
-	}
-	if j.conns.cluster, err = j.newCluster(); err != nil {
-		return err
-	}
-	return j.conns.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
+	j.JS, err = store.Connected(j.conns.out)
+	return err
 }
 
-func (j *Journal) dial(what string) (*nats.Conn, error) {
-	if j.options.NATS == nil {
-		return j.dialTo("", what, nats.InProcessServer(j.local.server))
-	}
-	return j.dialTo(j.options.NATS.URL, what, j.options.NATS.ConnectOptions()...)
-}
-
-func (j *Journal) dialTo(addresses, what string, more ...nats.Option) (*nats.Conn, error) {
+func (j *Journal) dial(addresses, what string, more []nats.Option) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("analytics collector, " + what), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
 		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond), nats.ReconnectBufSize(-1),
@@ -68,12 +66,13 @@ func (j *Journal) dialTo(addresses, what string, more ...nats.Option) (*nats.Con
 	return nc, nil
 }
 
-func (j *Journal) newCluster() (*servers.Cluster, error) {
+func (j *Journal) checkCluster(ctx context.Context) error {
 	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestTimeout))
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return fmt.Errorf("journal: %w", err)
 	}
-	return &servers.Cluster{NATS: j.options.NATS, NC: j.conns.out, JS: js, Log: j.Log, Streams: j.streamNames()}, nil
+	j.conns.cluster = &servers.Cluster{NATS: j.options.NATS, NC: j.conns.out, JS: js, Log: j.Log, Streams: j.streamNames()}
+	return j.conns.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
 }
 
 func (j *Journal) streamNames() (names []string) {

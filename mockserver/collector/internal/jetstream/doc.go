@@ -25,7 +25,8 @@
 // Close: the readers of the ledger's streams, the writer of outcomes, maintain,
 // trimPeriodically and the scrubber. On a cluster, renewClaims, renewLeases, watchCluster and
 // watchServers also run. An open queue has two pullers. Temporary goroutines publish a message of
-// calls, retry applying an outcome, or look for waiting sources.
+// calls, retry applying an outcome, look for waiting sources, or watch a key or the claim on a
+// destination.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
 // during a request, except locks of type pause.Lock.

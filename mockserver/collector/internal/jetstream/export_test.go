@@ -32,6 +32,19 @@ func within(t testing.TB) context.Context { return Within(t) }
 // CleanTimers empties the timer pool of the NATS client between two bubbles.
 func CleanTimers() { cleanTimers() }
 
+// openOn opens a journal on existing streams, without a server or a directory. If Options.NATS is
+// set, it shares the streams with other journals.
+func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
+	o, err := o.withLimits()
+	if err != nil {
+		return nil, err
+	}
+	return newJournal(o).opened(func(j *Journal) error {
+		j.In, j.JS = in, streams
+		return j.begin(ctx)
+	})
+}
+
 // OpenOn opens a journal on a server in memory, with the connections of production.
 func OpenOn(ctx context.Context, o Options, server nats.InProcessConnProvider, writer uint64) (*Journal, error) {
 	o, err := o.withLimits()
@@ -41,17 +54,7 @@ func OpenOn(ctx context.Context, o Options, server nats.InProcessConnProvider, w
 	j := newJournal(o)
 	j.Writer = writer
 	return j.opened(func(j *Journal) error {
-		options := append((&NATS{}).ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))
-		if j.conns.in, err = j.dialTo("", "in", options...); err != nil {
-			return err
-		}
-		if j.conns.out, err = j.dialTo("", "out", options...); err != nil {
-			return err
-		}
-		if j.In, err = store.Connected(j.conns.in); err != nil {
-			return err
-		}
-		if j.JS, err = store.Connected(j.conns.out); err != nil {
+		if err := j.connect("", append((&NATS{}).ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))...); err != nil {
 			return err
 		}
 		return j.begin(ctx)
@@ -75,12 +78,12 @@ func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.remove
 
 // LockReplay acquires the replay lock, and records that it was acquired the given duration ago.
 func (j *Journal) LockReplay(ctx context.Context, destination string, since time.Duration) (renew func(context.Context) error, unlock func(context.Context), err error) {
-	l, err := j.lockReplay(ctx, destination)
+	l, unlockReplay, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return nil, nil, err
 	}
 	l.At = l.At.Add(-since)
-	return l.Renew, l.unlock, nil
+	return l.Renew, func(context.Context) { unlockReplay() }, nil
 }
 
 // Orphans is the state of DetachOrphans.

@@ -51,20 +51,6 @@ func callsMessage(subject string, calls []tracking.Call, traces tracecontext.Lis
 	return m
 }
 
-// eachFailed reads the FAILED messages of a destination, oldest first, until f returns an error.
-// If the error is ErrEnough, eachFailed returns nil.
-func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
-	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
-		if err != nil {
-			return err
-		}
-		return f(parsed)
-	})
-	t.Subjects, t.HeadersOnly, t.Batch = []string{j.Names.Subject("f", record.Token(destination), "*")}, headersOnly, 64
-	return t.Scan(ctx)
-}
-
 // marks returns the marks of replayed calls, keyed by the token of their FAILED message. It
 // includes replays that have no stored marks yet.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
@@ -77,8 +63,8 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 		return nil, err
 	}
 	marks := map[string]record.Mark{}
-	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, _ uint64) error {
-		marks[m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]] = m.Data()
+	t := j.Tail(record.StreamFailed, 1, func(m *jetstream.RawStreamMsg) error {
+		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
 		return nil
 	})
 	t.Subjects = []string{j.Names.Subject("m", record.Token(destination), "*")}

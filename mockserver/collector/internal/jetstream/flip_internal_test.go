@@ -101,14 +101,11 @@ func newSample(t *testing.T, ending string) *sample {
 		s.bySeq[j.seen.acked.Load()] = append(s.bySeq[j.seen.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
 	}
-	state, err := j.State(within(t))
-	require.NoError(t, err)
+	state := j.State()
 	for i := range 4 {
 		s.putState(t, state, fmt.Sprintf("k%d", i%3), fmt.Sprintf("value %d", i))
 	}
-	settings, err := j.Settings(within(t))
-	require.NoError(t, err)
-	require.NoError(t, settings.Put(within(t), "settings", []byte(`{"paused":["crm"]}`)))
+	require.NoError(t, j.Settings().Put(within(t), "settings", []byte(`{"paused":["crm"]}`)))
 	ledgers, err := j.Ledger(within(t))
 	require.NoError(t, err)
 	s.ledger = ledgers[0]
@@ -340,9 +337,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 	}
 	s.check(ctx, t, j, lost, refused && s.ending == "unseen" && strings.Contains(file, "OUTCOMES"), what)
 	for key, value := range s.values {
-		store, err := j.State(ctx)
-		require.NoError(t, err, what)
-		got, _, err := store.Get(ctx, key)
+		got, _, err := j.State().Get(ctx, key)
 		gone := refused && strings.Contains(file, "state") && slices.Contains(hit, s.written[key])
 		if gone && errors.Is(err, state.ErrNotFound) {
 			continue

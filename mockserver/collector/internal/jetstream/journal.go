@@ -25,28 +25,11 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 		return nil, err
 	}
 	return newJournal(o).opened(func(j *Journal) error {
-		if o.NATS == nil {
-			if err := j.openServer(); err != nil {
-				return err
-			}
+		err := j.openServers(ctx)
+		if err == nil {
+			err = j.begin(ctx)
 		}
-		if err := j.connect(ctx); err != nil {
-			return err
-		}
-		return j.begin(ctx)
-	})
-}
-
-// openOn opens a journal on existing streams, without a server or a directory. If Options.NATS is
-// set, it shares the streams with other journals.
-func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
-	o, err := o.withLimits()
-	if err != nil {
-		return nil, err
-	}
-	return newJournal(o).opened(func(j *Journal) error {
-		j.In, j.JS = in, streams
-		return j.begin(ctx)
+		return err
 	})
 }
 
@@ -54,7 +37,7 @@ func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
 		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
-		seen: seen{oldest: oldestCalls{found: map[string]oldestCall{}}}, claims: claims{names: map[string]bool{}},
+		seen:    seen{oldest: oldestCalls{found: map[string]oldestCall{}}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
 	j.queues = queue.NewSet(j.Store, j)
@@ -157,9 +140,7 @@ func (j *Journal) follow() {
 		return nil
 	})
 	calls.Whole = j.ledger.IsKnownLoss
-	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(seq uint64, id record.WriteID, decoded []record.Outcome) error {
-		return j.ledger.ReadOutcomes(j.Ctx, seq, id, decoded)
-	})
+	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
 	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// After a failed write, the server reports lost messages only when it shuts down.
@@ -197,18 +178,14 @@ func (j *Journal) Close() (err error) {
 
 // Settings returns the store for settings made at run time. All collectors of a cluster share the
 // store. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
-	return j.buckets().Settings(ctx)
-}
+func (j *Journal) Settings() state.Store { return j.bucket(record.BucketSettings) }
 
 // State returns the store for deletion requests, audiences and computed traits. All collectors of
 // a cluster share the store. It is usable until the journal is closed.
-func (j *Journal) State(ctx context.Context) (state.Store, error) {
-	return j.buckets().State(ctx)
-}
+func (j *Journal) State() state.Store { return j.bucket(record.BucketState) }
 
-func (j *Journal) buckets() *store.Buckets {
-	return store.NewBuckets(j.Store, j.noteValue, j.withoutCounts)
+func (j *Journal) bucket(kind string) state.Store {
+	return store.NewBucket(j.Store, kind, j.noteValue, j.withoutCounts)
 }
 
 // noteValue records a bucket value in the recent file if the server syncs every write. Otherwise

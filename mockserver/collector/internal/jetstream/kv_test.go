@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +12,7 @@ import (
 
 func TestBuckets(t *testing.T) {
 	t.Parallel()
-	for name, bucket := range map[string]func(*jetstream.Journal, context.Context) (state.Store, error){
+	for name, bucket := range map[string]func(*jetstream.Journal) state.Store{
 		"settings": (*jetstream.Journal).Settings, "state": (*jetstream.Journal).State,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -22,9 +21,7 @@ func TestBuckets(t *testing.T) {
 			var j *jetstream.Journal
 			reopen := func(t *testing.T) state.Store {
 				j = open(t, jetstream.Options{Dir: dir})
-				s, err := bucket(j, within(t))
-				require.NoError(t, err)
-				return s
+				return bucket(j)
 			}
 			journaltest.RunState(t, func(t *testing.T) state.Store {
 				dir = t.TempDir()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A comparison is the difference between the streams and the stored accounts.
@@ -74,9 +73,9 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 		return err
 	}
 	salvage.ReadNoted(j.previous.accepted)
-	err = j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
-		for i := range decoded {
-			salvage.ReadOutcome(&decoded[i], seq)
+	err = j.TailOutcomes(a.Outcomes+1, func(m *record.Outcomes) error {
+		for i := range m.All {
+			salvage.ReadOutcome(&m.All[i], m.Seq)
 		}
 		return nil
 	}).Scan(ctx)
@@ -127,18 +126,12 @@ func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 }
 
 func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*record.Calls)) error {
-	if first > last {
+	t := j.TailCalls(first, func(parsed *record.Calls) error {
+		read(parsed)
 		return nil
-	}
-	return j.TailCalls(first, func(parsed *record.Calls) error {
-		if parsed.Seq <= last {
-			read(parsed)
-		}
-		if parsed.Seq >= last {
-			return store.ErrEnough
-		}
-		return nil
-	}).Scan(ctx)
+	})
+	t.Last = last
+	return t.Scan(ctx)
 }
 
 // storePlaceholders stores placeholders for messages that were lost at the end of CALLS. The sequence

@@ -90,15 +90,8 @@ func (j *Journal) probe() bool {
 // watchCluster checks every second whether the cluster responds. A partitioned server keeps
 // its connections but does not respond, so watchCluster then switches to another server.
 func (j *Journal) watchCluster() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	answered := time.Now()
-	for {
-		select {
-		case <-j.Ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for pause.For(j.Ctx, time.Second) == nil {
 		if j.probe() {
 			answered = time.Now()
 		}
@@ -204,19 +197,15 @@ func (j *Journal) resume() error {
 	if err := j.ensure(ctx); err != nil {
 		return err
 	}
-	calls, err := j.Measure(ctx, record.StreamCalls)
-	if err != nil {
-		return err
-	}
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	calls, outcomes, err := j.ends(ctx)
 	if err != nil {
 		return err
 	}
 	readCalls, readOutcomes := j.ledger.Position()
 	readCalls = max(readCalls, j.seen.acked.Load())
-	if calls.LastSeq < readCalls || outcomes.LastSeq < readOutcomes {
+	if calls < readCalls || outcomes < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
-			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.options.repairHint())
+			calls, outcomes, readCalls, readOutcomes, j.options.repairHint())
 	}
 	return nil
 }
@@ -248,7 +237,7 @@ func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 			delete(seen, name)
 			continue
 		}
-		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
+		if err := j.ledger.Reached(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}
 		j.ledger.Advance(name, attached, before.floor)

@@ -74,8 +74,7 @@ func TestSnapshotOnlyAfterChanges(t *testing.T) {
 	measured, number := snapshot()
 	assert.Positive(t, measured)
 	assert.EqualValues(t, 1, number)
-	settings, err := beside.Settings(within(t))
-	require.NoError(t, err)
+	settings := beside.Settings()
 	for i, change := range []func() error{
 		func() error { return settings.Put(within(t), "one", []byte("1")) },
 		func() error {

@@ -35,15 +35,14 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	if err := j.awaitSettled(ctx); err != nil {
 		return err
 	}
-	lock, err := j.lockReplay(ctx, destination)
+	lock, unlock, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return err
 	}
-	defer lock.unlock(ctx)
-	if j.local != nil { // without a snapshot, this replay could become the only record that its calls had failed
-		if err := j.snapshot(ctx, true); err != nil {
-			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
-		}
+	defer unlock()
+	// Without a snapshot, this replay could become the only record that its calls had failed.
+	if err := j.snapshot(ctx, true); err != nil {
+		return fmt.Errorf("journal: replaying for %q: %w", destination, err)
 	}
 	defer j.snapshotNow(ctx)
 	done := 0
@@ -69,7 +68,7 @@ var errSuperseded = errors.New("another replay was stored in the meantime")
 
 // replayListed finds the listed calls and replays them. It returns the number of stored calls. These
 // calls are pending again even if a later step failed.
-func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
+func (j *Journal) replayListed(ctx context.Context, lock *store.Lock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
 	look, err := j.prepareReplay(ctx, destination, calls, from)
 	if err != nil {
 		return 0, err
@@ -96,8 +95,8 @@ func (j *Journal) replayListed(ctx context.Context, lock *replayLock, destinatio
 type replayState struct {
 	destination string
 	from        tracking.State
-	last        uint64                   // sequence number of the last stored replay, or 0
-	listed      map[string][]failedPlace // listed calls in the state to replay, keyed by ID
+	last        uint64                        // sequence number of the last stored replay, or 0
+	listed      map[string][]record.FailedRef // listed calls in the state to replay, keyed by ID; each with one place
 }
 
 // prepareReplay marks all stored replays and finds the listed calls.
@@ -179,7 +178,7 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 // If the replay's message is corrupted before that, its calls are still listed as failed. The calls are
 // scheduled even if the mark fails: they are pending, and the next replay marks them.
 func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
-	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
+	if err := j.ledger.Reached(ctx, r.Seq, 0); err != nil {
 		return err
 	}
 	marked := j.markReplayed(ctx, r.Destination, r.failed)
@@ -205,12 +204,12 @@ func (j *Journal) markReplays(ctx context.Context, destination string) error {
 // markAllReplays marks the replays that a previous process left unmarked.
 func (j *Journal) markAllReplays(ctx context.Context) error {
 	for _, destination := range j.ledger.Destinations() {
-		lock, err := j.lockReplay(ctx, destination)
+		_, unlock, err := j.lockReplay(ctx, destination)
 		if err != nil {
 			return err
 		}
 		err = j.markReplays(ctx, destination)
-		lock.unlock(ctx)
+		unlock()
 		if err != nil {
 			return err
 		}
@@ -218,24 +217,19 @@ func (j *Journal) markAllReplays(ctx context.Context) error {
 	return nil
 }
 
-// A failedPlace is the position of a call in a message of FAILED.
-type failedPlace struct {
-	ref   record.FailedRef
-	place int
-}
-
-func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
+// addPlace adds the place of a call to the references.
+func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 	for i := range refs {
-		if refs[i].Number == p.ref.Number && refs[i].Attempt == p.ref.Attempt {
-			refs[i].Places = append(refs[i].Places, p.place)
+		if refs[i].Number == p.Number && refs[i].Attempt == p.Attempt {
+			refs[i].Places = append(refs[i].Places, p.Places...)
 			return refs
 		}
 	}
-	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
+	return append(refs, p)
 }
 
 // findFailed finds calls in the list of failed or filtered calls, as selected by as.
-func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]failedPlace, error) {
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]record.FailedRef, error) {
 	wanted := map[string]int{}
 	for i := range calls {
 		wanted[calls[i].ID]++
@@ -244,13 +238,13 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	if err != nil {
 		return nil, err
 	}
-	found, left := map[string][]failedPlace{}, len(calls)
-	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
+	found, left := map[string][]record.FailedRef{}, len(calls)
+	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
 		place := 0
 		for id := range record.EachID(m.IDs) {
 			_, filtered := m.Why.Reason(place)
 			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
-				found[id] = append(found[id], failedPlace{m.Ref, place})
+				found[id] = append(found[id], record.FailedRef{Number: m.Ref.Number, Attempt: m.Ref.Attempt, Places: []int{place}})
 				wanted[id]--
 				left--
 			}
@@ -261,7 +255,8 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		}
 		return nil
 	})
-	if err != nil {
+	t.HeadersOnly = true
+	if err := t.Scan(ctx); err != nil {
 		return nil, err
 	}
 	for id, n := range wanted {
@@ -272,40 +267,30 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	return found, nil
 }
 
-// A replayLock serializes the replays for a destination, because concurrent replays could contain
-// the same failed calls.
-type replayLock struct {
-	*store.Lock
-	journal *Journal
-}
-
 // lockPause is the interval between attempts to take the lock of another process. A killed process
 // keeps it for half a minute.
 const lockPause = 500 * time.Millisecond
 
-func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
+// lockReplay serializes the replays for a destination, because concurrent replays could contain the same
+// failed calls. The caller must call unlock.
+func (j *Journal) lockReplay(ctx context.Context, destination string) (lock *store.Lock, unlock func(), err error) {
+	lock = store.NewLock(j.Store, "lock", record.Token(destination))
 	j.replays.running.Lock()
-	if !j.Shared {
-		return l, nil
-	}
-	for {
-		err := l.Take(ctx)
-		if err == nil {
-			return l, nil
-		}
-		if store.IsWrongSequence(err) {
-			if err = pause.For(ctx, lockPause); err == nil {
-				continue
-			}
-			err = fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)
-		}
+	unlock = func() {
+		lock.Remove(ctx)
 		j.replays.running.Unlock()
-		return nil, err
 	}
-}
-
-func (l *replayLock) unlock(ctx context.Context) {
-	l.Remove(ctx)
-	l.journal.replays.running.Unlock()
+	if !j.Shared {
+		return lock, unlock, nil
+	}
+	for err = lock.Take(ctx); store.IsWrongSequence(err); err = lock.Take(ctx) {
+		if err := pause.For(ctx, lockPause); err != nil {
+			unlock()
+			return nil, nil, fmt.Errorf("journal: waiting for another process that replays for %q: %w", destination, err)
+		}
+	}
+	if err != nil {
+		unlock()
+	}
+	return lock, unlock, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -127,10 +126,8 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 	if j.Shared {
 		return nil // other processes write, so catchUp checks this instead
 	}
-	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
-		for i := range decoded {
-			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
-		}
+	t := j.TailOutcomes(s.newest.Outcomes+1, func(m *record.Outcomes) error {
+		s.beyond = max(s.beyond, m.LastCall())
 		return nil
 	})
 	return t.Scan(ctx)
@@ -139,7 +136,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *comparison) error {
 // findUnreadable reads all messages. After that, the server reports unreadable messages as deleted.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
-		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
+		t := j.Tail(kind, 1, func(*jetstream.RawStreamMsg) error { return nil })
 		t.HeadersOnly = true
 		if err := t.Scan(ctx); err != nil {
 			j.Log.Error("some stored messages are unreadable", "stream", kind, "error", err)
@@ -153,30 +150,30 @@ func (j *Journal) mayBeTorn() bool {
 	return j.local != nil && j.options.SyncInterval > 0 && !j.previous.clean
 }
 
+// ends returns the last messages of CALLS and OUTCOMES. It measures OUTCOMES first, so that calls
+// includes all calls with outcomes.
+func (j *Journal) ends(ctx context.Context) (calls, outcomes uint64, err error) {
+	o, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return 0, 0, err
+	}
+	c, err := j.Measure(ctx, record.StreamCalls)
+	return c.LastSeq, o.LastSeq, err
+}
+
 // catchUp waits until the ledger has read all stored messages.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for began := time.Now(); ; {
-		outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+		calls, outcomes, err := j.ends(ctx)
 		if err != nil {
 			return err
 		}
-		calls, err := j.Measure(ctx, record.StreamCalls) // measured after OUTCOMES, so that it includes all calls with outcomes
-		if err != nil {
-			return err
-		}
-		j.recordStored(calls.LastSeq)
-		a := j.ledger
-		stop := every(store.WarnEvery, func() {
-			readCalls, readOutcomes := a.Position()
-			j.Log.Info("reading stored messages before accepting calls", "for", time.Since(began).Round(time.Second),
-				"calls", fmt.Sprintf("%d of %d", readCalls, calls.LastSeq), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.LastSeq))
-		})
-		beyond, err := a.ReadUpTo(ctx, calls.LastSeq, outcomes.LastSeq)
-		stop()
+		j.recordStored(calls)
+		beyond, err := j.readUpTo(ctx, began, calls, outcomes)
 		if err != nil {
 			return fmt.Errorf("journal: reading stored messages: %w", err)
 		}
-		if _, read := a.Position(); read >= outcomes.LastSeq {
+		if _, read := j.ledger.Position(); read >= outcomes {
 			return nil
 		}
 		reached, err := j.callsReach(ctx, beyond)
@@ -186,30 +183,28 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.LastSeq, beyond, j.options.repairHint())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls, beyond, j.options.repairHint())
 		}
-		if err := j.storePlaceholders(ctx, calls.LastSeq+1, beyond); err != nil {
+		if err := j.storePlaceholders(ctx, calls+1, beyond); err != nil {
 			return err
 		}
 	}
 }
 
-// every calls f periodically until stop is called.
-func every(d time.Duration, f func()) (stop func()) {
-	tick, done := time.NewTicker(d), make(chan struct{})
-	var work sync.WaitGroup
-	work.Go(func() {
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				f()
-			case <-done:
-				return
-			}
+// readUpTo waits until the ledger has read both messages, like Ledger.ReadUpTo, and logs the progress.
+func (j *Journal) readUpTo(ctx context.Context, began time.Time, calls, outcomes uint64) (beyond uint64, err error) {
+	for {
+		limited, cancel := context.WithTimeout(ctx, store.WarnEvery)
+		beyond, err = j.ledger.ReadUpTo(limited, calls, outcomes)
+		isSlow := err != nil && limited.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !isSlow {
+			return beyond, err
 		}
-	})
-	return func() { close(done); work.Wait() }
+		readCalls, readOutcomes := j.ledger.Position()
+		j.Log.Info("reading stored messages before accepting calls", "for", time.Since(began).Round(time.Second),
+			"calls", fmt.Sprintf("%d of %d", readCalls, calls), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes))
+	}
 }
 
 // callsReach reports whether CALLS contains a message with a sequence number now. Another

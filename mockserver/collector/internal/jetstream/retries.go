@@ -1,11 +1,9 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -54,32 +52,9 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 	return m
 }
 
-// A waitingRetry is a retry from the ledger.
-type waitingRetry struct {
-	destination string
-	ref         record.Ref
-	retry       ledger.Waiting
-}
-
-// waitingRetries returns the retries of the destinations for which match returns true.
-func (j *Journal) waitingRetries(destinations []string, match func(record.Ref, ledger.Waiting) bool) (all []waitingRetry) {
-	for _, name := range destinations {
-		j.ledger.With(name, func(b *ledger.Account) {
-			for ref, r := range b.Retries {
-				if match(ref, r) {
-					all = append(all, waitingRetry{name, ref, r})
-				}
-			}
-		})
-	}
-	return all
-}
-
 // restoreRetries publishes the retries of the destinations that are missing in RETRY.
 func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) error {
-	missing, err := j.restoreMissing(ctx, j.waitingRetries(destinations, func(_ record.Ref, r ledger.Waiting) bool {
-		return !record.IsParked(r.Due)
-	}))
+	missing, err := j.restoreMissing(ctx, j.ledger.Retries(destinations, func(r ledger.Retry) bool { return !record.IsParked(r.Due) }))
 	if missing > 0 {
 		j.Log.Info("restored missing retries", "retries", missing)
 	}
@@ -87,7 +62,7 @@ func (j *Journal) restoreRetries(ctx context.Context, destinations ...string) er
 }
 
 // restoreMissing publishes the retries that are missing in RETRY and returns their number.
-func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, error) {
+func (j *Journal) restoreMissing(ctx context.Context, all []ledger.Retry) (int, error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
@@ -96,16 +71,16 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	var missing []waitingRetry
-	for _, w := range all {
-		has := stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
-		if has && record.IsParked(w.retry.Due) { // it may be a previous attempt, which another process has leased and will remove
-			if has, err = j.HasRetry(ctx, w.destination, w.ref, w.retry.Attempt); err != nil {
+	var missing []ledger.Retry
+	for _, r := range all {
+		has := stored[record.Token(r.Destination)+"."+strconv.FormatUint(r.Ref.Number(), 10)]
+		if has && record.IsParked(r.Due) { // it may be a previous attempt, which another process has leased and will remove
+			if has, err = j.HasRetry(ctx, r.Destination, r.Ref, r.Attempt); err != nil {
 				return 0, err
 			}
 		}
 		if !has {
-			missing = append(missing, w)
+			missing = append(missing, r)
 		}
 	}
 	return len(missing), j.restoreEach(ctx, missing)
@@ -115,7 +90,7 @@ func (j *Journal) restoreMissing(ctx context.Context, all []waitingRetry) (int, 
 // Otherwise the server would delay the retries by the size of the step.
 func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	now := time.Now()
-	ahead := j.waitingRetries(j.ledger.Destinations(), func(_ record.Ref, r ledger.Waiting) bool {
+	ahead := j.ledger.Retries(j.ledger.Destinations(), func(r ledger.Retry) bool {
 		return record.IsAhead(r.Decided, now) && !record.IsParked(r.Due)
 	})
 	if len(ahead) == 0 {
@@ -124,11 +99,11 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	if err := j.restoreEach(ctx, ahead); err != nil {
 		return err
 	}
-	for _, w := range ahead {
-		j.ledger.With(w.destination, func(b *ledger.Account) {
-			if b.Retries[w.ref] == w.retry { // otherwise the attempt is finished
-				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
-				b.Retries[w.ref] = w.retry
+	for _, r := range ahead {
+		j.ledger.With(r.Destination, func(b *ledger.Account) {
+			if b.Retries[r.Ref] == r.Waiting { // otherwise the attempt is finished
+				r.Decided, r.Due = now.UnixNano(), now.UnixNano()
+				b.Retries[r.Ref] = r.Waiting
 			}
 		})
 	}
@@ -136,19 +111,26 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	return nil
 }
 
-// restoreEach publishes retries in the order of their outcomes, and therefore reads each message
-// of OUTCOMES only once.
-func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
-	slices.SortFunc(all, func(x, y waitingRetry) int {
-		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
-	})
-	var read store.Outcomes
-	for _, w := range all {
-		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
-			return fmt.Errorf("journal: restoring a retry for %q: %w", w.destination, err)
+// restoreEach publishes retries. If they are in the order of their outcomes, it reads each message of
+// OUTCOMES only once.
+func (j *Journal) restoreEach(ctx context.Context, all []ledger.Retry) error {
+	var notes store.Notes
+	for _, r := range all {
+		it := r.Stored()
+		err := notes.Add(ctx, j.Store, r.Destination, &it)
+		if err == nil {
+			err = j.schedule(ctx, r.Destination, &it)
+		}
+		if err != nil {
+			return fmt.Errorf("journal: restoring a retry for %q: %w", r.Destination, err)
 		}
 	}
 	return nil
+}
+
+// RestoreRetry publishes a retry again.
+func (j *Journal) RestoreRetry(ctx context.Context, r ledger.Retry) error {
+	return j.restoreEach(ctx, []ledger.Retry{r})
 }
 
 // repairRetries publishes late retries that are missing in RETRY. Normally, none are missing.
@@ -162,22 +144,22 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			}
 		}
 		late := 0
-		for _, w := range j.waitingRetries([]string{name}, func(_ record.Ref, r ledger.Waiting) bool {
+		for _, r := range j.ledger.Retries([]string{name}, func(r ledger.Retry) bool {
 			if r.Due >= overdue || record.IsParked(r.Due) || late == most {
 				return false
 			}
 			late++
 			return true
 		}) {
-			if j.queues.Has(name, w.ref) {
+			if j.queues.Has(name, r.Ref) {
 				continue
 			}
-			restored, err := j.restoreIfMissing(ctx, w)
+			restored, err := j.restoreIfMissing(ctx, r)
 			if err != nil {
 				return err
 			}
 			if restored {
-				j.Log.Warn("restored a missing retry", "destination", name, "message", w.ref.Seq, "attempt", w.retry.Attempt)
+				j.Log.Warn("restored a missing retry", "destination", name, "message", r.Ref.Seq, "attempt", r.Attempt)
 			}
 		}
 	}
@@ -185,12 +167,12 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 }
 
 // restoreIfMissing publishes a retry if it is missing in RETRY, and reports whether it was missing.
-func (j *Journal) restoreIfMissing(ctx context.Context, w waitingRetry) (bool, error) {
-	stored, err := j.HasRetry(ctx, w.destination, w.ref, w.retry.Attempt)
+func (j *Journal) restoreIfMissing(ctx context.Context, r ledger.Retry) (bool, error) {
+	stored, err := j.HasRetry(ctx, r.Destination, r.Ref, r.Attempt)
 	if err != nil || stored {
 		return false, err
 	}
-	return true, j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
+	return true, j.RestoreRetry(ctx, r)
 }
 
 // Unpark publishes the parked retries of a destination, which are due now. It omits retries that
@@ -201,24 +183,8 @@ func (j *Journal) Unpark(ctx context.Context, destination string) error {
 
 // unpark is like Unpark, but only for retries that were parked before a Unix time in nanoseconds.
 func (j *Journal) unpark(ctx context.Context, destination string, before int64) error {
-	_, err := j.restoreMissing(ctx, j.waitingRetries([]string{destination}, func(_ record.Ref, r ledger.Waiting) bool {
+	_, err := j.restoreMissing(ctx, j.ledger.Retries([]string{destination}, func(r ledger.Retry) bool {
 		return record.IsParked(r.Due) && r.Decided < before
 	}))
 	return err
-}
-
-// RestoreRetry publishes a retry again. It reads the retry's calls from OUTCOMES.
-func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
-	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
-	if r.Which != (ledger.CallSet{}) {
-		it.Places = r.Which.Places(ref)
-	}
-	if r.Outcome != 0 {
-		o, err := read.Get(ctx, j.Store, r.Outcome, destination, ref)
-		if err != nil {
-			return err
-		}
-		it.Places, it.Notes = o.Again, o.Notes
-	}
-	return j.schedule(ctx, destination, it)
 }

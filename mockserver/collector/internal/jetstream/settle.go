@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -60,10 +58,10 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages []
 	if err != nil {
 		return err
 	}
-	for _, w := range j.waitingRetries([]string{destination}, func(ref record.Ref, r ledger.Waiting) bool {
-		return came[ref.Seq] && !record.IsParked(r.Due)
+	for _, r := range j.ledger.Retries([]string{destination}, func(r ledger.Retry) bool {
+		return came[r.Ref.Seq] && !record.IsParked(r.Due)
 	}) {
-		if _, err := j.restoreIfMissing(ctx, w); err != nil {
+		if _, err := j.restoreIfMissing(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -80,19 +78,19 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest applies outcomes that other processes have stored recently and may not have
-// applied yet.
-func (j *Journal) settleLatest(ctx context.Context, destination string) error {
+// settleLatest applies the matching outcomes of the last time before the newest outcome. Another process
+// may not have applied them yet.
+func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match func(*record.Outcome) bool) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
-	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-store.PublishTimeout), func(o *record.Outcome) bool { return o.Destination == destination })
+	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
 // unsettledBefore returns a time before t. All outcomes stored before this time are applied, either
 // by their process or by the process that received their message again.
-func unsettledBefore(t time.Time) time.Time { return t.Add(-3*queue.AckWait - unsettled) }
+func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
 const (
@@ -224,18 +222,10 @@ func (j *Journal) failedSubject(o *record.Outcome) string {
 // eachOutcome calls f with the stored outcomes, from the message next on. If next is 0, it begins with the
 // outcomes that were stored at the time since.
 func (j *Journal) eachOutcome(ctx context.Context, next uint64, since time.Time, f func(*record.Outcome) error) error {
-	t := j.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
-		_, outcomes, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-		}
-		stored, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		for i := range outcomes {
-			outcomes[i].Decided = stored.Timestamp // only outcomes with retries contain a time
-			if err := f(&outcomes[i]); err != nil {
+	t := j.TailOutcomes(next, func(m *record.Outcomes) error {
+		for i := range m.All {
+			m.All[i].Decided = m.At // only outcomes with retries contain a time
+			if err := f(&m.All[i]); err != nil {
 				return err
 			}
 		}
@@ -284,25 +274,15 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
-	t := j.Tail(record.StreamFailed, 0, func(m jetstream.Msg, seq uint64) error {
-		f, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
-		if err != nil {
-			return err
-		}
-		_, rest := j.Names.Kind(m.Subject())
-		tok, _, _ := strings.Cut(rest, ".")
-		destination, err := record.Untoken(tok)
-		if err != nil {
-			return err
-		}
-		j.ledger.With(destination, func(b *ledger.Account) {
+	t := j.TailFailed("*", 0, func(f *record.FailedMessage) error {
+		j.ledger.With(f.Destination, func(b *ledger.Account) {
 			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
-				unfailed = append(unfailed, seq)
+				unfailed = append(unfailed, f.Seq)
 			}
 		})
 		return nil
 	})
-	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
+	t.Since, t.HeadersOnly = since, true
 	if err := t.Scan(ctx); err != nil {
 		return err
 	}

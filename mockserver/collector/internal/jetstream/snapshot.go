@@ -34,8 +34,12 @@ func snapshotFile(dir string, number uint64) string {
 }
 
 // snapshot stores the account if it has changed and the last snapshot is old enough, or if now is
-// true. It fails if the process no longer holds the directory's lock.
+// true. It fails if the process no longer holds the directory's lock. Without a directory, it does
+// nothing.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
+	if j.local == nil {
+		return nil
+	}
 	if err := j.local.lock.Check(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -114,21 +118,18 @@ func (j *Journal) withoutCounts(ctx context.Context) (counted func(), err error)
 // measureStreams returns the last messages of the streams that the ledger does not read.
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
-	for _, config := range j.streams() {
-		kind := strings.TrimPrefix(config.Name, j.Names.Prefix+"-")
-		bucket := strings.HasPrefix(config.Name, "KV_")
-		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
-			continue
-		}
-		info, err := j.JS.Info(ctx, config.Name)
+	for _, name := range []string{
+		j.Names.Stream(record.StreamFailed), j.Names.Stream(record.StreamState), j.Names.Bucket(record.BucketSettings), j.Names.Bucket(record.BucketState),
+	} {
+		info, err := j.JS.Info(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
+			return nil, fmt.Errorf("journal: measuring %s: %w", name, err)
 		}
 		m := extentMark{last: info.State.LastSeq}
-		if bucket && count {
+		if count && strings.HasPrefix(name, "KV_") {
 			m.messages = info.State.Msgs
 		}
-		marks[config.Name] = m
+		marks[name] = m
 	}
 	return marks, nil
 }
@@ -138,8 +139,7 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.local.files.StreamsDir(), "*", "msgs", "*.blk"))
-	for _, block := range blocks {
+	for _, block := range j.local.files.Glob("*/msgs/*.blk") {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
 		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
@@ -254,9 +254,6 @@ func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error
 // snapshotNow stores a snapshot after a control message or a replay, so that the effect of the
 // message is stored twice.
 func (j *Journal) snapshotNow(ctx context.Context) {
-	if j.local == nil {
-		return // a cluster has replicas
-	}
 	if err := j.snapshot(ctx, true); err != nil {
 		j.Log.Warn("storing the account failed; will retry", "error", err)
 	}

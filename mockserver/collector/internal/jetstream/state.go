@@ -31,14 +31,15 @@ type Journal struct {
 	scrubber *audit.Scrubber
 
 	local    *local      // nil if there is no data directory
-	conns    connections // zero if openOn opened the journal
+	conns    connections // zero if the streams belong to a test
 	previous previousRun
 	incoming incoming
 	seen     seen
-	claims   claims
 	replays  replays
 	trimmer  trimmer
 	closing  sync.Once
+
+	attaching pause.Lock // serializes Attach and Detach
 }
 
 // open returns ErrClosed after Close.
@@ -88,8 +89,13 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 	}
 }
 
-// unsettled is the longest time between storing an outcome and applying it.
-const unsettled = time.Minute
+// unsettled is the longest time between storing an outcome and applying it. unsettledShared is the
+// longest time until another process, which receives the message of a killed process again, has applied
+// the outcome.
+const (
+	unsettled       = time.Minute
+	unsettledShared = 3*queue.AckWait + unsettled
+)
 
 // A previousRun is the state that the previous process left behind.
 type previousRun struct {
@@ -214,8 +220,11 @@ type usage struct {
 func (u *usage) begin(n, limit int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := u.full(limit); err != nil {
-		return err
+	if u.diskFull.Load() {
+		return errDiskFull
+	}
+	if used := u.stored + u.inFlight; used >= limit {
+		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
 	}
 	u.inFlight += n
 	return nil
@@ -228,24 +237,6 @@ func (u *usage) end(n int64, stored bool) {
 	if u.inFlight -= n; stored {
 		u.stored += n
 	}
-}
-
-// room returns ErrFull or errDiskFull if no calls may be stored.
-func (u *usage) room(limit int64) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.full(limit)
-}
-
-// full is like room, but the caller must hold the lock.
-func (u *usage) full(limit int64) error {
-	if u.diskFull.Load() {
-		return errDiskFull
-	}
-	if used := u.stored + u.inFlight; used >= limit {
-		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
-	}
-	return nil
 }
 
 // errDiskFull rejects calls while the ballast is released.
@@ -288,14 +279,6 @@ type oldestCall struct {
 	floor uint64
 	done  int
 	at    time.Time
-}
-
-// claims contains the destinations of this process.
-type claims struct {
-	attaching pause.Lock // serializes Attach and Detach
-
-	mu    sync.Mutex // guards names
-	names map[string]bool
 }
 
 // replays is the state of this process's replays.

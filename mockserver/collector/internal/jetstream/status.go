@@ -24,7 +24,7 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.ledger.Reached(ctx, j.seen.acked.Load()); err != nil {
+	if err := j.ledger.Reached(ctx, j.seen.acked.Load(), 0); err != nil {
 		return nil, fmt.Errorf("journal: the ledger is behind: %w", err)
 	}
 	ledgers, fresh := j.ledger.Ledgers()
@@ -100,10 +100,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err != nil {
 		return err
 	}
-	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
-		if m.Seq > list.LastSeq { // the call was replayed during the listing and failed again
-			return store.ErrEnough
-		}
+	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
@@ -124,6 +121,8 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		}
 		return nil
 	})
+	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
+	return t.Scan(ctx)
 }
 
 // awaitListed waits until the list of failed calls is complete. The list then contains the calls of
@@ -149,7 +148,7 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	defer stop()
 	err = j.queues.AwaitFailedStored(storable, destination)
 	if err == nil && j.Shared {
-		err = j.settleLatest(storable, destination)
+		err = j.settleLatest(storable, store.PublishTimeout, func(o *record.Outcome) bool { return o.Destination == destination })
 	}
 	return err
 }
@@ -211,15 +210,11 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 		}
 		acknowledged[name] = floor
 	}
-	calls, err := j.Measure(ctx, record.StreamCalls) // other processes may have stored messages that the ledger has not read
+	calls, outcomes, err := j.ends(ctx) // other processes may have stored messages that the ledger has not read
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
+	if err := j.ledger.Reached(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
 		return nil, err
 	}
 	return j.ledger.Claim(acknowledged), nil
@@ -291,7 +286,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.incoming.usage.room(j.options.MaxBytes); err != nil {
+	if err := j.incoming.usage.begin(0, j.options.MaxBytes); err != nil {
 		return err
 	}
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))

@@ -44,8 +44,8 @@ func TestReadingEndsWithItsJournal(t *testing.T) {
 	errs := make(chan error, 3)
 	for _, read := range []func(context.Context) error{
 		j.Tail("MISSING", 1, nil).Scan,
-		func(ctx context.Context) error { return j.ledger.Reached(ctx, 1000) },
-		func(ctx context.Context) error { return j.ledger.ReachedBoth(ctx, 0, 1000) },
+		func(ctx context.Context) error { return j.ledger.Reached(ctx, 1000, 0) },
+		func(ctx context.Context) error { return j.ledger.Reached(ctx, 0, 1000) },
 	} {
 		go func() { errs <- read(ctx) }()
 	}

@@ -20,11 +20,11 @@ import (
 // steps are the operations of a collector's start.
 var steps = map[string]func(context.Context, *jetstream.Journal) error{
 	"settings": func(ctx context.Context, j *jetstream.Journal) error {
-		_, err := j.Settings(ctx)
+		_, _, err := j.Settings().Get(ctx, "settings")
 		return err
 	},
 	"state": func(ctx context.Context, j *jetstream.Journal) error {
-		_, err := j.State(ctx)
+		_, err := j.State().Watch(ctx, "lists")
 		return err
 	},
 	"stored calls": func(ctx context.Context, j *jetstream.Journal) error {

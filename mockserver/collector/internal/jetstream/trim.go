@@ -111,8 +111,8 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 		return calls.FirstSeq, nil
 	}
 	first := calls.LastSeq + 1
-	t := j.Tail(record.StreamCalls, 0, func(_ jetstream.Msg, seq uint64) error {
-		first = seq
+	t := j.Tail(record.StreamCalls, 0, func(m *jetstream.RawStreamMsg) error {
+		first = m.Sequence
 		return store.ErrEnough
 	})
 	t.Since, t.HeadersOnly, t.Batch = since, true, 1
@@ -154,8 +154,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err := j.markAllReplays(ctx); err != nil { // markAllReplays reads replays from CALLS
 		return err
 	}
-	if gaveUp {
-		if err := j.settleRemoved(ctx, to); err != nil {
+	if gaveUp { // the process that should have stored the failed calls may have been killed before
+		if err := j.settleLatest(ctx, unsettledShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
 			return err
 		}
 	}
@@ -168,36 +168,20 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
 }
 
-// settleRemoved stores the failed calls of messages that are about to be removed. The process that
-// should have stored them may have been killed before.
-func (j *Journal) settleRemoved(ctx context.Context, to uint64) error {
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
-	if err != nil {
-		return err
-	}
-	return j.settleOutcomes(ctx, unsettledBefore(outcomes.LastTime), func(o *record.Outcome) bool { return o.Ref.Seq <= to })
-}
-
 // countTo adds the messages of CALLS up to one, and their outcomes, to the base. After an
 // accepted loss, the base contains later messages and their pending calls already. It reports
 // whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
 	counted, untried := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
-		if parsed.Seq > to {
-			return store.ErrEnough
-		}
 		if base.ReadCalls(parsed); counted {
 			for _, b := range base.Accounts {
 				untried += b.Untried(parsed)
 			}
 		}
-		if parsed.Seq == to {
-			return store.ErrEnough
-		}
 		return nil
 	})
-	calls.Whole, calls.Must = base.IsKnownLoss, to
+	calls.Whole, calls.Last, calls.Must = base.IsKnownLoss, to, true
 	if err := calls.Scan(ctx); err != nil {
 		return false, err
 	}
@@ -218,18 +202,18 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
 	var read, beyond uint64
-	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
-		for i := range decoded {
-			if o := &decoded[i]; o.Ref.Seq > to {
-				beyond = cmp.Or(beyond, seq)
+	outcomes := j.TailOutcomes(base.Outcomes+1, func(m *record.Outcomes) error {
+		for i := range m.All {
+			if o := &m.All[i]; o.Ref.Seq > to {
+				beyond = cmp.Or(beyond, m.Seq)
 			} else {
-				if base.Count(o, seq) {
+				if base.Count(o, m.Seq) {
 					pending -= int64(o.Calls() - len(o.Again))
 				}
 				gaveUp = gaveUp || len(o.Failed) > 0
 			}
 		}
-		if read = seq; pending == 0 {
+		if read = m.Seq; pending == 0 {
 			return store.ErrEnough
 		}
 		return nil
@@ -283,20 +267,14 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 // undelivered adds the parts of old messages that have an unfinished first attempt.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
-		if parsed.Seq >= before {
-			return store.ErrEnough
-		}
 		j.ledger.With(destination, func(b *ledger.Account) {
-			for part := range record.Parts(parsed.Calls) {
-				ref := record.Ref{Seq: parsed.Seq, Part: part}
-				if b.Takes(parsed.Seq, parsed.Name) && !b.Ended(ref) {
-					old[ref] = 1
-				}
+			for ref := range b.OpenParts(parsed) {
+				old[ref] = 1
 			}
 		})
 		return nil
 	})
-	t.Subjects = j.Names.CallSubjects(nil)
+	t.Subjects, t.Last = j.Names.CallSubjects(nil), before-1
 	return t.Scan(ctx)
 }
 

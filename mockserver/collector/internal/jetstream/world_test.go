@@ -319,13 +319,8 @@ func (p *instance) open() (err error) {
 		Sender: webhook.SenderConfig{Transport: p}, Observers: []event.Observer{p}, Plans: plan{p.world}, Transforms: p.transforms, Instance: p.name + fmt.Sprint(p.chance("instance", 1<<30)), TempDir: p.t.TempDir(),
 		Jitter: func() float64 { return float64(p.chance("jitter", 1000)) / 1000 }, Logger: log, Concurrency: 8,
 	}
-	if config.Store, err = p.journal.Settings(ctx); err == nil {
-		config.State, err = p.journal.State(ctx)
-	}
-	if err == nil {
-		p.engine, err = engine.New(config)
-	}
-	if err != nil {
+	config.Store, config.State = p.journal.Settings(), p.journal.State()
+	if p.engine, err = engine.New(config); err != nil {
 		_ = p.journal.Close()
 	}
 	return err

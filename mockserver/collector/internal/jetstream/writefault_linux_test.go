@@ -69,8 +69,7 @@ var writers = map[string]func(t *testing.T, j *jetstream.Journal, r journal.Read
 		return j.StoreCheckpoint(within(t))
 	},
 	"KV_analytics-settings": func(t *testing.T, j *jetstream.Journal, _ journal.Reader, _ int) error {
-		settings, err := j.Settings(within(t))
-		ok(t, err)
+		settings := j.Settings()
 		_, revision, err := settings.Get(within(t), "settings")
 		if err == nil || errors.Is(err, state.ErrNotFound) {
 			_, err = settings.Update(within(t), "settings", []byte("{}"), revision)
@@ -78,11 +77,7 @@ var writers = map[string]func(t *testing.T, j *jetstream.Journal, r journal.Read
 		return err
 	},
 	"KV_analytics-state": func(t *testing.T, j *jetstream.Journal, _ journal.Reader, i int) error {
-		state, err := j.State(within(t))
-		if err != nil {
-			return err
-		}
-		return state.Put(within(t), "key", []byte(strconv.Itoa(i)))
+		return j.State().Put(within(t), "key", []byte(strconv.Itoa(i)))
 	},
 }
 

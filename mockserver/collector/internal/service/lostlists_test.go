@@ -104,8 +104,7 @@ func (r *listReceiver) take() []string {
 
 func startLists(t *testing.T, j *jetstream.Journal, receiver *listReceiver) (*engine.Collector, *shutJournal) {
 	t.Helper()
-	store, err := j.State(t.Context())
-	require.NoError(t, err)
+	store := j.State()
 	wrapped := &shutJournal{Journal: j}
 	c, err := engine.New(engine.Config{
 		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},

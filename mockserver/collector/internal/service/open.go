@@ -39,12 +39,7 @@ func openStore(ctx context.Context, o Options) (*storage, error) {
 	}
 	s := &storage{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
 	s.history.LimitBytes(historyBytes)
-	if s.settings, err = queue.Settings(ctx); err == nil {
-		s.state, err = queue.State(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, queue.Close())
-	}
+	s.settings, s.state = queue.Settings(), queue.State()
 	s.attempts = newAttemptLog(queue.Attempts(), s.history, s.plans, o.Log)
 	return s, nil
 }

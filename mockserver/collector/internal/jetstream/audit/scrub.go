@@ -110,13 +110,9 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 // scrubFiles checks the blocks of all streams. It checks a damaged block a second time, because the
 // server may have been writing it.
 func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
-	streams, err := s.files.StreamDirs()
-	if err != nil {
-		return nil, err
-	}
 	read := func(bytes int) error { return s.read(ctx, bytes) }
 	var doubtful []blockOf
-	for _, stream := range streams {
+	for _, stream := range s.files.StreamDirs() {
 		blocks, err := datadir.BlocksOf(stream)
 		if err != nil {
 			return nil, err
@@ -244,19 +240,11 @@ func (s *Scrubber) compareCopies(ctx context.Context, lock *store.Lock, stream s
 
 // readCopies calls f with the sequence number and checksum of each message of one server.
 func (s *Scrubber) readCopies(ctx context.Context, lock *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
-	t := s.store.Tail("", from, func(m jetstream.Msg, seq uint64) error {
-		if seq <= to {
-			f(seq, sumOf(m))
-		}
-		if err := errors.Join(s.read(ctx, len(m.Data())), lock.Renew(ctx)); err != nil {
-			return err
-		}
-		if seq >= to {
-			return store.ErrEnough
-		}
-		return nil
+	t := s.store.Tail("", from, func(m *jetstream.RawStreamMsg) error {
+		f(m.Sequence, sumOf(m))
+		return errors.Join(s.read(ctx, len(m.Data)), lock.Renew(ctx))
 	})
-	t.Stream, t.Server, t.Batch = stream, server, 8
+	t.Stream, t.Server, t.Batch, t.Last = stream, server, 8, to
 	if err := t.Scan(ctx); !errors.Is(err, record.ErrDamaged) { // unreadable messages count as missing
 		return err
 	}
@@ -264,17 +252,17 @@ func (s *Scrubber) readCopies(ctx context.Context, lock *store.Lock, stream, ser
 }
 
 // sumOf returns a checksum of a message.
-func sumOf(m jetstream.Msg) uint64 {
+func sumOf(m *jetstream.RawStreamMsg) uint64 {
 	h := fnv.New64a()
 	write := func(text string) {
 		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
 		_, _ = io.WriteString(h, text)
 	}
-	write(m.Subject())
-	for _, key := range slices.Sorted(maps.Keys(m.Headers())) {
+	write(m.Subject)
+	for _, key := range slices.Sorted(maps.Keys(m.Header)) {
 		write(key)
-		write(strings.Join(m.Headers()[key], "\n"))
+		write(strings.Join(m.Header[key], "\n"))
 	}
-	_, _ = h.Write(m.Data())
+	_, _ = h.Write(m.Data)
 	return h.Sum64()
 }

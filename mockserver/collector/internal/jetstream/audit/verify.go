@@ -59,15 +59,12 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 		return nil
 	}
 	t := v.TailCalls(first, func(parsed *record.Calls) error {
-		if parsed.Seq > base.Calls {
-			return store.ErrEnough
-		}
 		for name, b := range base.Accounts {
 			v.Accounts[name].AddOpen(b, parsed)
 		}
 		return nil
 	})
-	t.Batch, t.Whole = callsAtOnce, v.Now.Losses.IsKnownLoss
+	t.Batch, t.Whole, t.Last = callsAtOnce, v.Now.Losses.IsKnownLoss, base.Calls
 	return t.Scan(ctx)
 }
 
@@ -81,17 +78,14 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.TailOutcomes(outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
-		if seq > v.Now.Outcomes {
-			return store.ErrEnough
-		}
-		for i := range decoded {
-			v.advance(calls, decoded[i].Ref.Seq)
-			v.Count(&decoded[i])
+	t := v.TailOutcomes(outcomes+1, func(m *record.Outcomes) error {
+		for i := range m.All {
+			v.advance(calls, m.All[i].Ref.Seq)
+			v.Count(&m.All[i])
 		}
 		return nil
 	})
-	t.Batch, t.Whole, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes
+	t.Batch, t.Whole, t.Last, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes, true
 	if err := t.Scan(ctx); err != nil {
 		return err
 	}
@@ -104,9 +98,6 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
 	t := v.TailCalls(after+1, func(parsed *record.Calls) error {
-		if parsed.Seq > v.Now.Calls {
-			return store.ErrEnough
-		}
 		parsed.IDs = "" // releases the memory of the IDs
 		select {
 		case calls <- parsed:
@@ -115,7 +106,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 			return ctx.Err()
 		}
 	})
-	t.Batch, t.Whole, t.Must = callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
+	t.Batch, t.Whole, t.Last, t.Must = callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls, true
 	return t.Scan(ctx)
 }
 

@@ -22,10 +22,7 @@ import (
 // damage it returns an error that wraps record.ErrDamaged. sizes contains the file sizes from the last
 // clean stop.
 func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func(Damage) bool) error {
-	streams, err := f.StreamDirs()
-	if err != nil {
-		return err
-	}
+	streams := f.StreamDirs()
 	if !clean {
 		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == f.Rebuilt })
 	}
@@ -72,8 +69,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 // retry.
 func (f *Files) removeUnchecked() error {
 	for _, name := range []string{"sched.db", "thw.db"} {
-		files, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", name))
-		for _, file := range files {
+		for _, file := range f.Glob("*/msgs/" + name) {
 			if err := os.Remove(file); err != nil {
 				return err
 			}
@@ -154,8 +150,7 @@ const cleanFile = "journal.clean"
 // WriteClean records a clean stop.
 func (f *Files) WriteClean() error {
 	sizes := map[string]int64{}
-	blocks, _ := filepath.Glob(filepath.Join(f.StreamsDir(), "*", "msgs", "*.blk"))
-	for _, file := range blocks {
+	for _, file := range f.Glob("*/msgs/*.blk") {
 		info, err := os.Stat(file)
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)

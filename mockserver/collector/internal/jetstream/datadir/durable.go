@@ -118,9 +118,7 @@ func rewriteFile(file string) error {
 func RemoveTemporary(dirs ...string) error {
 	var errs []error
 	for _, dir := range dirs {
-		left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
-		errs = append(errs, err)
-		for _, file := range left {
+		for _, file := range glob(dir, temporary+"*") {
 			errs = append(errs, os.Remove(file))
 		}
 	}

@@ -2,7 +2,9 @@ package datadir
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,6 +64,17 @@ func (f *Files) cut(stream string, found []Damage) error {
 }
 
 // StreamDirs returns the directories of all streams.
-func (f *Files) StreamDirs() ([]string, error) {
-	return filepath.Glob(filepath.Join(f.StreamsDir(), "*"))
+func (f *Files) StreamDirs() []string { return f.Glob("*") }
+
+// Glob returns the files that match a pattern relative to the directory of the streams.
+func (f *Files) Glob(pattern string) []string { return glob(f.StreamsDir(), pattern) }
+
+// glob returns the files that match a valid pattern relative to a directory. Unlike filepath.Glob, it
+// accepts a directory whose name contains brackets.
+func glob(dir, pattern string) []string {
+	files, _ := fs.Glob(os.DirFS(dir), pattern) // fails only if the pattern is invalid
+	for i, file := range files {
+		files[i] = filepath.Join(dir, filepath.FromSlash(file))
+	}
+	return files
 }

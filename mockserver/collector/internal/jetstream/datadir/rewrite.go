@@ -27,11 +27,7 @@ import (
 // RewriteUnproved rewrites data that can be read but may not be on the disk. It removes incomplete
 // writes at the end of a stream, which were never acknowledged.
 func (f *Files) RewriteUnproved() error {
-	streams, err := f.StreamDirs()
-	if err != nil {
-		return err
-	}
-	for _, stream := range streams {
+	for _, stream := range f.StreamDirs() {
 		if err := f.rewriteStream(stream); err != nil {
 			return fmt.Errorf("journal: rewriting the end of %s: %w", filepath.Base(stream), err)
 		}
@@ -43,8 +39,7 @@ func (f *Files) RewriteUnproved() error {
 // and the server also needs some space.
 func (f *Files) RoomNeeded() int64 {
 	needed := int64(minBallast)
-	streams, _ := f.StreamDirs()
-	for _, stream := range streams {
+	for _, stream := range f.StreamDirs() {
 		blocks, _ := f.unproved(stream)
 		for _, block := range blocks {
 			if info, err := os.Stat(blockFile(stream, block)); err == nil {
@@ -88,7 +83,7 @@ func (f *Files) rewriteStream(stream string) error {
 			return err
 		}
 	}
-	for _, name := range []string{"meta.inf", "meta.sum"} {
+	for _, name := range []string{metaFile, metaSum} {
 		if err := rewriteFile(filepath.Join(stream, name)); err != nil {
 			return err
 		}
@@ -126,11 +121,7 @@ func (f *Files) unproved(stream string) ([]int, error) {
 // Prove syncs the last writes. It returns an error if they may not be on the disk. The server must
 // have stopped.
 func (f *Files) Prove() error {
-	streams, err := f.StreamDirs()
-	if err != nil {
-		return err
-	}
-	for _, stream := range streams {
+	for _, stream := range f.StreamDirs() {
 		blocks, err := f.unproved(stream)
 		if err != nil {
 			return err
@@ -140,11 +131,7 @@ func (f *Files) Prove() error {
 				return err
 			}
 		}
-		others, err := filepath.Glob(filepath.Join(stream, "msgs", "*.db"))
-		if err != nil {
-			return err
-		}
-		for _, file := range others {
+		for _, file := range glob(stream, "msgs/*.db") {
 			if err := SyncFile(file); err != nil {
 				return err
 			}

@@ -127,9 +127,6 @@ func (s *Server) do(r *Request) {
 		s.getDirect(r, words[2], strings.Join(words[3:], "."))
 	case words[0] == "CONSUMER" && words[1] == "MSG":
 		s.pull(r, words[3], words[4])
-	case words[0] == "CONSUMER" && len(words) == 3: // a new consumer without a name
-		s.unnamed++
-		s.respond(r, s.handleConsumer(words[1], words[2], fmt.Sprint("unnamed", s.unnamed), r.data))
 	case words[0] == "CONSUMER":
 		s.respond(r, s.handleConsumer(words[1], words[2], words[3], r.data))
 	default:

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A consumer is a pull consumer, or a push consumer without acknowledgements.
+// A consumer is a pull consumer.
 type consumer struct {
 	server    *Server
 	stream    *stream
@@ -24,7 +24,6 @@ type consumer struct {
 	config    jetstream.ConsumerConfig
 	created   time.Time
 	active    time.Time            // when it was last used
-	spoken    time.Time            // when a push consumer last sent a message or a heartbeat
 	next      uint64               // sequence number of the next message to check
 	delivered uint64               // number of delivered messages
 	reached   uint64               // sequence number of the last delivered message; at first, the number before the start
@@ -103,12 +102,6 @@ func (s *Server) newConsumer(st *stream, name string, config jetstream.ConsumerC
 	}
 	switch config.DeliverPolicy {
 	case jetstream.DeliverAllPolicy:
-	case jetstream.DeliverNewPolicy:
-		c.next = st.last + 1
-	case jetstream.DeliverLastPerSubjectPolicy:
-		if st.config.MaxMsgsPerSubject != 1 {
-			panic("fakenats: the last messages of a stream with several messages per subject")
-		}
 	case jetstream.DeliverByStartSequencePolicy:
 		c.next = config.OptStartSeq
 	case jetstream.DeliverByStartTimePolicy:
@@ -206,10 +199,6 @@ func (s *Server) pull(r *Request, streamName, name string) {
 
 // dispatch delivers messages while there are requests for messages.
 func (c *consumer) dispatch() {
-	if c.config.DeliverSubject != "" {
-		c.push()
-		return
-	}
 	for len(c.waiting) > 0 {
 		p := c.waiting[0]
 		m, d := c.nextMessage()
@@ -228,25 +217,6 @@ func (c *consumer) dispatch() {
 				c.server.deliver(p.inbox, p.inbox, "", done, nil)
 			}
 		}
-	}
-}
-
-// push delivers messages to the subscriber of a push consumer.
-func (c *consumer) push() {
-	for m, d := c.nextMessage(); m != nil && c.send(&pullRequest{inbox: c.config.DeliverSubject}, m, d); m, d = c.nextMessage() {
-		c.active, c.spoken = time.Now(), time.Now()
-	}
-}
-
-// beat sends a heartbeat to the subscriber of a push consumer.
-func (c *consumer) beat(now time.Time) {
-	if c.config.IdleHeartbeat == 0 || now.Sub(c.spoken) < c.config.IdleHeartbeat {
-		return
-	}
-	c.spoken = now
-	head := headers(" 100 Idle Heartbeat", fmt.Sprint("Nats-Last-Consumer: ", c.delivered), fmt.Sprint("Nats-Last-Stream: ", c.reached))
-	if c.server.deliver(c.config.DeliverSubject, c.config.DeliverSubject, "", head, nil) {
-		c.active = now
 	}
 }
 
@@ -352,9 +322,6 @@ func (s *Server) acknowledge(r *Request, words []string) {
 // tick delivers due messages. It also finishes expired requests and sends heartbeats.
 func (c *consumer) tick(now time.Time) {
 	c.dispatch()
-	if c.config.DeliverSubject != "" {
-		c.beat(now)
-	}
 	c.waiting = slices.DeleteFunc(c.waiting, func(p *pullRequest) bool {
 		if p.until.IsZero() || p.until.After(now) {
 			return false

@@ -33,7 +33,6 @@ type Server struct {
 	conns   []*conn // open connections, oldest first
 	dialed  int     // counts connections
 	made    int     // counts consumers
-	unnamed int     // counts consumers that were created without a name
 	waiting []*Request
 	ordered int // number of requests at the start of waiting that are already sorted
 }

@@ -136,13 +136,8 @@ func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Reached waits until a message of CALLS is read.
-func (a *Ledger) Reached(ctx context.Context, calls uint64) error {
-	return a.await(ctx, func() bool { return a.Calls >= calls })
-}
-
-// ReachedBoth waits until a message of CALLS and a message of OUTCOMES are read.
-func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error {
+// Reached waits until a message of CALLS and a message of OUTCOMES are read.
+func (a *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
 	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
 }
 
@@ -203,8 +198,8 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 			b.replay(m)
 		}
 	case record.KindLost:
-		if !slices.Contains(a.Lost, m.Lost) {
-			a.Lost = append(a.Lost, m.Lost)
+		if !slices.Contains(a.Lost, m.Lost()) {
+			a.Lost = append(a.Lost, m.Lost())
 		}
 	}
 	a.notify()
@@ -236,32 +231,29 @@ func (a *Ledger) route() {
 }
 
 // ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
-func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID, outcomes []record.Outcome) error {
-	var last uint64
-	for i := range outcomes {
-		last = max(last, outcomes[i].Ref.Seq)
-	}
+func (a *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
+	last := m.LastCall()
 	a.mu.Lock()
 	if a.awaited = last; a.Calls < last {
 		a.notify()
 	}
 	a.mu.Unlock()
-	if err := a.Reached(ctx, last); err != nil {
+	if err := a.Reached(ctx, last, 0); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if seq <= a.Outcomes {
+	if m.Seq <= a.Outcomes {
 		return nil
 	}
-	a.Outcomes = seq
-	counted := make([]bool, len(outcomes))
-	for i := range outcomes {
-		counted[i] = a.Count(&outcomes[i], seq)
+	a.Outcomes = m.Seq
+	counted := make([]bool, len(m.All))
+	for i := range m.All {
+		counted[i] = a.Count(&m.All[i], m.Seq)
 	}
-	if tell := a.writes[id]; tell != nil {
+	if tell := a.writes[m.ID]; tell != nil {
 		tell <- counted
-		delete(a.writes, id)
+		delete(a.writes, m.ID)
 	}
 	a.notify()
 	return nil
@@ -343,11 +335,11 @@ func (b *Account) advance(floor uint64) {
 
 // replay makes finished calls pending again. A replay has no first attempt.
 func (b *Account) replay(m *record.Calls) {
-	journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
+	journal.Move(&b.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
 	b.Ledger.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	b.Done[m.Seq] = 1
-	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
+	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.

@@ -21,20 +21,20 @@ func testLedger() *Ledger {
 	a := New()
 	for _, m := range []*record.Calls{
 		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
-		{Seq: 2, Kind: record.KindAttach, Name: "mail", Sources: []string{"ios", "web"}},
+		{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios", "web"}}},
 		{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300},
 		{Seq: 4, Kind: record.KindAttach, Name: "mail"},
 		{Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10},
-		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateDelivered, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)},
-		{Seq: 7, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
-		{Seq: 8, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
+		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 8000}},
+		{Seq: 7, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
+		{Seq: 8, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
 	} {
 		a.ReadCalls(m)
 	}
-	_ = a.ReadOutcomes(context.Background(), 1, record.WriteID{}, []record.Outcome{
+	_ = a.ReadOutcomes(context.Background(), &record.Outcomes{Seq: 1, All: []record.Outcome{
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
-	})
+	}})
 	a.Gone = []record.Span{{First: 2, Last: 3}}
 	return a
 }
@@ -104,7 +104,7 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	a := New()
 	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
-	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateFailed, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)})
+	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 8000}})
 	check := func(want tracking.Ledger) {
 		t.Helper()
 		ledgers, _ := a.Ledgers()
@@ -115,7 +115,7 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	}
 	check(tracking.Ledger{Accepted: 3, Pending: 3})
 	failed := []record.Failure{{Place: 0}, {Place: 1}}
-	_ = a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}})
+	_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
 	for seq := range uint64(2) { // another process repeats the outcome of the replay
 		_ = a.ReadOutcomes(t.Context(), 2+seq, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}})
@@ -142,7 +142,7 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "d"})
 		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
 		for i := range c.outcomes {
-			if err := a.ReadOutcomes(t.Context(), uint64(i+1), record.WriteID{}, c.outcomes[i:i+1]); err != nil {
+			if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: c.outcomes[i : i+1]}); err != nil {
 				t.Fatal(err)
 			}
 		}

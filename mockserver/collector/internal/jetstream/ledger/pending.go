@@ -1,6 +1,46 @@
 package ledger
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Retry is an attempt that calls of a destination wait for.
+type Retry struct {
+	Destination string
+	Ref         record.Ref
+	Waiting
+}
+
+// Stored returns the retry's message in RETRY, without the notes of the calls.
+func (r Retry) Stored() record.Retry {
+	m := record.Retry{Ref: r.Ref, Attempt: r.Attempt, From: r.Outcome, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
+	if r.Which != (CallSet{}) {
+		m.Places = r.Which.Places(r.Ref)
+	}
+	return m
+}
+
+// Retries returns the matching retries of the destinations, in the order of their outcomes.
+func (a *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
+	for _, name := range destinations {
+		a.With(name, func(b *Account) {
+			for ref, w := range b.Retries {
+				if r := (Retry{name, ref, w}); match(r) {
+					all = append(all, r)
+				}
+			}
+		})
+	}
+	slices.SortFunc(all, func(x, y Retry) int {
+		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.Ref.Number(), y.Ref.Number()), cmp.Compare(x.Destination, y.Destination))
+	})
+	return all
+}
 
 // Finished returns the last message of CALLS before the first pending call.
 func (a *Ledger) Finished() uint64 {
@@ -80,15 +120,24 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
+// OpenParts yields the parts of a message whose first attempt has not ended.
+func (b *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
+	return func(yield func(record.Ref) bool) {
+		if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
+			return
+		}
+		for part := range record.Parts(m.Calls) {
+			if ref := (record.Ref{Seq: m.Seq, Part: part}); !b.Ended(ref) && !yield(ref) {
+				return
+			}
+		}
+	}
+}
+
 // Untried counts the calls of a message whose first attempt has not ended.
 func (b *Account) Untried(m *record.Calls) (calls int64) {
-	if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
-		return 0
-	}
-	for part := range record.Parts(m.Calls) {
-		if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
-			calls += int64(record.PartSize(m.Calls, part))
-		}
+	for ref := range b.OpenParts(m) {
+		calls += int64(record.PartSize(m.Calls, ref.Part))
 	}
 	return calls
 }

@@ -120,9 +120,9 @@ func (v *Recount) Accept(m *record.Calls) {
 	case m.Kind == record.KindAttach:
 		b.sources = m.Sources
 	case m.Kind == record.KindReplay && b != nil:
-		journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
+		journal.Move(&b.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
 		b.Pending -= int64(m.Calls) // Compare computes the pending calls
-		b.Waiting[record.Ref{Seq: m.Seq}.Number()] = waitingPart{Accepted: m.Oldest.UnixMilli(), Attempt: 1, Calls: uint16(m.Calls)}
+		b.Waiting[record.Ref{Seq: m.Seq}.Number()] = waitingPart{Accepted: m.Oldest, Attempt: 1, Calls: uint16(m.Calls)}
 	}
 }
 

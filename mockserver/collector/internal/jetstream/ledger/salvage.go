@@ -53,7 +53,7 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 				b.Ledger.Accepted += int64(m.Calls)
 				b.Fresh += int64(m.Calls)
 			case m.Destination == name && b.Attached < m.Seq:
-				b.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, From: m.From})
+				b.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func (s *simulation) add(m *record.Calls) uint64 {
 }
 
 func (s *simulation) attach(destination string, sources ...string) {
-	s.attached[destination] = s.add(&record.Calls{Kind: record.KindAttach, Name: destination, Sources: sources})
+	s.attached[destination] = s.add(&record.Calls{Kind: record.KindAttach, Name: destination, Control: record.Control{Sources: sources}})
 	s.want[destination] = &tracking.Ledger{Destination: destination}
 }
 
@@ -171,7 +171,7 @@ func (s *simulation) replay() {
 		return
 	}
 	n := 1 + s.random.IntN(int(min(l.Failed, record.PartCalls)))
-	seq := s.add(&record.Calls{Kind: record.KindReplay, Name: "crm", Calls: n, From: tracking.StateFailed, Oldest: time.UnixMilli(1)})
+	seq := s.add(&record.Calls{Kind: record.KindReplay, Name: "crm", Calls: n, Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 1}})
 	l.Failed -= int64(n)
 	l.Pending += int64(n)
 	s.open = append(s.open, attempt{"crm", record.Ref{Seq: seq}, 1, placesOf(0, n)})
@@ -183,7 +183,7 @@ func (s *simulation) write(o record.Outcome) {
 }
 
 func (s *simulation) read(outcomes int) {
-	require.NoError(s, s.ledger.ReadOutcomes(s.Context(), uint64(outcomes), record.WriteID{}, s.outcomes[outcomes-1]))
+	require.NoError(s, s.ledger.ReadOutcomes(s.Context(), &record.Outcomes{Seq: uint64(outcomes), All: s.outcomes[outcomes-1]}))
 }
 
 // crash resets the ledger to its stored state.
@@ -225,7 +225,7 @@ func (s *simulation) lose() {
 		}
 		switch {
 		case m.Kind == record.KindReplay:
-			noted = append(noted, record.Accepted{Seq: seq, Calls: m.Calls, Destination: m.Name, From: m.From})
+			noted = append(noted, record.Accepted{Seq: seq, Calls: m.Calls, Destination: m.Name, From: tracking.State(m.From)})
 		case m.Kind == record.KindCalls && s.random.IntN(10) > 0:
 			noted = append(noted, record.Accepted{Seq: seq, Calls: m.Calls, Source: m.Name})
 		default:

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -104,17 +103,22 @@ func refOf(position uint64) (ref record.Ref, place int) {
 func (q *Queue) unpark() {
 	clear(q.parked)
 	q.set.Work.Go(func() {
-		for {
-			err := q.set.settler.Unpark(q.set.Ctx, q.name)
-			if err == nil || q.ctx.Err() != nil {
-				return
-			}
-			q.set.Log.Warn("scheduling parked calls failed; retrying", "destination", q.name, "error", err)
-			if pause.For(q.ctx, time.Second) != nil {
-				return
-			}
-		}
+		q.repeat(q.ctx, "scheduling parked calls", func() error { return q.set.settler.Unpark(q.set.Ctx, q.name) })
 	})
+}
+
+// repeat calls try until it succeeds or ctx ends.
+func (q *Queue) repeat(ctx context.Context, what string, try func() error) {
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		q.set.Log.Warn(what+" failed; retrying", "destination", q.name, "error", err)
+		if pause.For(ctx, time.Second) != nil {
+			return
+		}
+	}
 }
 
 // Waiting implements journal.Reader.
@@ -123,37 +127,17 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 	q.mu.Lock()
 	clear(q.parked)
 	q.mu.Unlock()
-	type waiting struct {
-		ref record.Ref
-		ledger.Waiting
-	}
-	var all []waiting
-	q.set.account.With(q.name, func(b *ledger.Account) {
-		for ref, w := range b.Retries {
-			all = append(all, waiting{ref, w})
-		}
-	})
-	slices.SortFunc(all, func(x, y waiting) int {
-		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()))
-	})
-	var read store.Outcomes
-	for _, w := range all {
-		it := &item{Retry: record.Retry{Ref: w.ref, Attempt: w.Attempt}}
-		if w.Which != (ledger.CallSet{}) {
-			it.Places = w.Which.Places(w.ref)
-		}
-		if w.Outcome != 0 {
-			o, err := read.Get(ctx, q.set.Store, w.Outcome, q.name, w.ref)
-			if err != nil {
-				return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
-			}
-			it.Places, it.Notes = o.Again, o.Notes
+	var notes store.Notes
+	for _, w := range q.set.account.Retries([]string{q.name}, func(ledger.Retry) bool { return true }) {
+		it := &item{Retry: w.Stored()}
+		if err := notes.Add(ctx, q.set.Store, q.name, &it.Retry); err != nil {
+			return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
 		}
 		s, err := q.bodies(it)
 		if store.IsMissing(err) {
 			if record.IsParked(w.Due) {
 				q.parkItem(it)
-				first, _ := positions(w.ref, nil)
+				first, _ := positions(w.Ref, nil)
 				r.Resume(first)
 			}
 			continue // the entry fails when it is leased

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +22,7 @@ const bodyPause = time.Second
 // is done first. ctx ends with the connection that delivered the message, because a restarted
 // server may have a different message with that number.
 func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
-	if err := q.set.account.Reached(ctx, seq); err != nil {
+	if err := q.set.account.Reached(ctx, seq, 0); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -32,13 +33,8 @@ func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
 // would be leased again.
 func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
 	q.set.account.With(q.name, func(b *ledger.Account) {
-		if b.Attached != q.attached || !b.Takes(m.Seq, m.Name) {
-			return
-		}
-		for part := range record.Parts(m.Calls) {
-			if ref := (record.Ref{Seq: m.Seq, Part: part}); !b.Ended(ref) {
-				open = append(open, ref)
-			}
+		if b.Attached == q.attached {
+			open = slices.Collect(b.OpenParts(m))
 		}
 	})
 	return open

@@ -2,10 +2,7 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -84,7 +81,7 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.inOrder || q.ctx.Err() != nil || q.reader == nil || q.ahead.checking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.checked) < every {
+	if q.inOrder || q.reader == nil || q.ahead.checking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.checked) < every {
 		return false
 	}
 	q.ahead.checking, q.ahead.checked = true, now
@@ -205,7 +202,7 @@ func (q *Queue) overtakeSource(ctx context.Context, source string, after uint64)
 
 // addOvertaking adds a message that was read ahead of its turn.
 func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error {
-	m, err := q.set.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
+	m, err := q.set.Names.ParseCalls(raw)
 	if err != nil {
 		return err
 	}
@@ -233,21 +230,10 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	t := set.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
-		var writer uint64
-		var claimed []string
-		if _, err := fmt.Sscanf(m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:], "%x", &writer); err != nil {
-			return err
-		}
-		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
-			return err
-		}
+	err := set.EachClaim(ctx, func(writer uint64, claimed []string) {
 		if slices.Contains(claimed, destination) {
 			first = min(first, writer)
 		}
-		return nil
 	})
-	t.Subjects = []string{set.Names.Subject("s", "has", "*")}
-	err := t.Scan(ctx)
 	return first == set.Writer, err
 }

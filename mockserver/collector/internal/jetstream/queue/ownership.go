@@ -96,8 +96,7 @@ func (o *ownership) subject() string {
 
 // acquire waits until the destination is free, and claims it.
 func (o *ownership) acquire(ctx context.Context) error {
-	changed, stop := o.queue.set.claims.wait(o.queue.set, o.subject())
-	defer stop()
+	var changed <-chan *jetstream.RawStreamMsg // nil until another process has the claim
 	var seen uint64
 	var since time.Time
 	m, err := o.loadClaim(ctx)
@@ -116,6 +115,9 @@ func (o *ownership) acquire(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil && !store.IsWrongSequence(err) {
 			o.queue.set.Log.Debug("reading or storing the claim on a destination failed; retrying", "destination", o.queue.name, "error", err)
+		}
+		if changed == nil {
+			changed = o.watchClaim(ctx, seen+1)
 		}
 		wait := time.Until(since.Add(claimTTL))
 		if err != nil {
@@ -137,6 +139,23 @@ func (o *ownership) acquire(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// watchClaim returns a channel that contains the newest of the claims from message next on, until it is
+// received or ctx ends.
+func (o *ownership) watchClaim(ctx context.Context, next uint64) <-chan *jetstream.RawStreamMsg {
+	changed := make(chan *jetstream.RawStreamMsg, 1)
+	t := o.queue.set.Tail(record.StreamState, next, func(m *jetstream.RawStreamMsg) error {
+		select {
+		case <-changed:
+		default:
+		}
+		changed <- m
+		return nil
+	})
+	t.Subjects = []string{o.subject()}
+	o.queue.set.Work.Go(func() { _ = t.Follow(ctx) })
+	return changed
 }
 
 // loadClaim returns the stored claim. Before the first claim, it returns an empty claim.
@@ -230,7 +249,7 @@ func (o *ownership) begin(ctx context.Context) error {
 	if err := o.results.fence(ctx); err != nil {
 		return err
 	}
-	if err := q.set.account.ReachedBoth(ctx, 0, o.results.last); err != nil {
+	if err := q.set.account.Reached(ctx, 0, o.results.last); err != nil {
 		return err
 	}
 	if !q.set.Work.Go(o.results.run) {
@@ -246,16 +265,9 @@ func (o *ownership) begin(ctx context.Context) error {
 // messages.
 func (o *ownership) settlePredecessors() {
 	set := o.queue.set
-	for {
-		err := set.settler.SettleSince(set.Ctx, o.queue.name, o.previous)
-		if err == nil || set.Ctx.Err() != nil {
-			return
-		}
-		set.Log.Warn("settling the outcomes of another collector failed; retrying", "destination", o.queue.name, "error", err)
-		if pause.For(set.Ctx, time.Second) != nil {
-			return
-		}
-	}
+	o.queue.repeat(set.Ctx, "settling the outcomes of another collector", func() error {
+		return set.settler.SettleSince(set.Ctx, o.queue.name, o.previous)
+	})
 }
 
 // release ends the ownership. Its leases must have ended.

@@ -50,9 +50,7 @@ func (q *Queue) start() {
 func (q *Queue) close() {
 	q.mu.Lock()
 	q.cancel()
-	if q.reader != nil {
-		q.reader.end()
-	}
+	q.closeReader()
 	var naks []jetstream.Msg
 	if q.set.Shared {
 		naks = q.removeIdle(func(*item) bool { return true })
@@ -67,7 +65,7 @@ func (q *Queue) close() {
 // message is lost, or a new phase begins.
 func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	seq := meta.Sequence.Stream
-	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
+	parsed, err := q.set.Names.ParseCalls(&jetstream.RawStreamMsg{Sequence: seq, Subject: m.Subject(), Header: m.Headers()})
 	if err != nil {
 		q.set.Log.Error("a message of calls cannot be read; it stays in CALLS", "destination", q.name, "error", err)
 		q.mu.Lock()
@@ -157,7 +155,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	}
 	it := &item{Retry: *stored}
 	// The process that published the retry may have read further than this one.
-	if set.account.ReachedBoth(set.Ctx, it.Ref.Seq, it.From) != nil {
+	if set.account.Reached(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
 	var waits ledger.Waiting // the retry according to the account
@@ -187,7 +185,7 @@ func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream
 	if have == nil && waits.Attempt > it.Attempt {
 		// This attempt has ended, but a process was killed before it removed the
 		// message and scheduled the next attempt.
-		if err := set.settler.RestoreRetry(set.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
+		if err := set.settler.RestoreRetry(set.Ctx, ledger.Retry{Destination: q.name, Ref: it.Ref, Waiting: waits}); err != nil {
 			set.Log.Warn("restoring a retry failed; retrying", "destination", q.name, "error", err)
 			_ = m.NakWithDelay(time.Second)
 			return

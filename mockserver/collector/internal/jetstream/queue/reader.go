@@ -16,19 +16,24 @@ import (
 // readAhead is the number of due retries whose calls are read before a reader wants them.
 const readAhead = 8
 
+// newReader returns a new reader and closes the previous one. If the queue is closed, the reader is too.
 func (q *Queue) newReader() *reader {
-	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
+	r := &reader{queue: q, wake: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.reader != nil {
-		q.reader.end()
+	q.closeReader()
+	if q.ctx.Err() == nil {
+		q.reader = r
 	}
-	if q.ctx.Err() != nil {
-		r.end()
-		return r
-	}
-	q.reader = r
 	return r
+}
+
+// closeReader closes the open reader. The caller holds the lock.
+func (q *Queue) closeReader() {
+	if q.reader != nil {
+		close(q.reader.wake)
+		q.reader = nil
+	}
 }
 
 // Since returns the time when the destination was attached.
@@ -74,7 +79,7 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	q := r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.reader != r || q.ctx.Err() != nil {
+	if q.reader != r {
 		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
@@ -134,23 +139,10 @@ func (q *Queue) calls(it *item) (storedCalls, error) {
 // wait waits for an item. If sources are excluded, wait returns after overtakeEvery at the latest,
 // because messages of other sources may follow.
 func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struct{}, due time.Time) {
-	var timer <-chan time.Time
-	if len(want.Except) > 0 {
-		if look := time.Now().Add(overtakeEvery); due.IsZero() || look.Before(due) {
-			due = look
-		}
+	if look := time.Now().Add(overtakeEvery); len(want.Except) > 0 && (due.IsZero() || look.Before(due)) {
+		due = look
 	}
-	if !due.IsZero() {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		timer = t.C
-	}
-	select {
-	case <-wake:
-	case <-timer:
-	case <-r.done:
-	case <-ctx.Done():
-	}
+	pause.Until(ctx, due, wake)
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
 	delete(r.queue.wants, want)

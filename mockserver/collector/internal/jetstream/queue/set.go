@@ -12,7 +12,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -118,10 +117,17 @@ func (set *Set) Close() {
 	}
 }
 
-func (set *Set) get(destination string) *Queue {
+// with calls f with the queue of a destination while the lock is held. It does nothing if this process
+// has no queue for the destination.
+func (set *Set) with(destination string, f func(*Queue)) {
 	set.mu.Lock()
-	defer set.mu.Unlock()
-	return set.queues[destination]
+	q := set.queues[destination]
+	set.mu.Unlock()
+	if q != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		f(q)
+	}
 }
 
 func (set *Set) all() []*Queue {
@@ -141,60 +147,45 @@ func (set *Set) Wake() {
 }
 
 // Has reports whether this process has an entry.
-func (set *Set) Has(destination string, ref record.Ref) bool {
-	q := set.get(destination)
-	if q == nil {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.items[ref] != nil
+func (set *Set) Has(destination string, ref record.Ref) (has bool) {
+	set.with(destination, func(q *Queue) { has = q.items[ref] != nil })
+	return has
 }
 
 // AnyOrder reports whether this process delivers a destination's entries in any order.
-func (set *Set) AnyOrder(destination string) bool {
-	q := set.get(destination)
-	if q == nil {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.unparked
+func (set *Set) AnyOrder(destination string) (anyOrder bool) {
+	set.with(destination, func(q *Queue) { anyOrder = q.unparked })
+	return anyOrder
 }
 
 // Leased returns the entries that are leased in this process.
 func (set *Set) Leased(destination string) (refs []record.Ref) {
-	q := set.get(destination)
-	if q == nil {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for ref, it := range q.items {
-		if it.leased {
-			refs = append(refs, ref)
+	set.with(destination, func(q *Queue) {
+		for ref, it := range q.items {
+			if it.leased {
+				refs = append(refs, ref)
+			}
 		}
-	}
+	})
 	return refs
 }
 
 // Oldest returns the time when the oldest call in this process was accepted. It returns the zero
 // time if other processes share the journal, because they may have an older call.
 func (set *Set) Oldest(destination string) (oldest time.Time) {
-	q := set.get(destination)
-	if q == nil || set.Shared {
+	if set.Shared {
 		return oldest
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for seq, p := range q.messages {
-		if seq > q.received {
-			continue // the message was read ahead of its turn
+	set.with(destination, func(q *Queue) {
+		for seq, p := range q.messages {
+			if seq > q.received {
+				continue // the message was read ahead of its turn
+			}
+			if oldest.IsZero() || p.at.Before(oldest) {
+				oldest = p.at
+			}
 		}
-		if oldest.IsZero() || p.at.Before(oldest) {
-			oldest = p.at
-		}
-	}
+	})
 	return oldest
 }
 
@@ -236,24 +227,13 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
 	waits := false
 	set.account.With(q.name, func(b *ledger.Account) {
-		r, retrying := b.Retries[it.Ref]
-		waits = b.Attached == q.attached && (retrying && r.Attempt == it.Attempt || !retrying && it.Attempt == 1 && !b.Ended(it.Ref))
-		if waits && r.Outcome != 0 {
-			it.From = r.Outcome
+		if w, retrying := b.Retries[ref]; retrying {
+			it.Retry = ledger.Retry{Destination: destination, Ref: ref, Waiting: w}.Stored()
 		}
-		if waits && r.Which != (ledger.CallSet{}) {
-			it.Places = r.Which.Places(it.Ref)
-		}
+		waits = b.Attached == q.attached && !b.Tried(ref, attempt)
 	})
 	if !waits {
 		return nil
-	}
-	if it.From != 0 && it.Places == nil {
-		o, err := new(store.Outcomes).Get(ctx, set.Store, it.From, q.name, it.Ref)
-		if err != nil {
-			return err
-		}
-		it.Places = o.Again
 	}
 	s, err := q.bodies(it)
 	if store.IsMissing(err) && !set.Shared {
@@ -263,22 +243,14 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	if err != nil {
 		return err
 	}
-	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now()}
-	if it.Places == nil {
-		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(s.bodies))
-	}
-	failed := make([]tracking.Call, len(s.bodies))
-	for i, body := range s.bodies {
-		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
-		if failed[i], err = fields.ReadCall(s.source, body); err != nil {
-			return err
-		}
-	}
+	l := &lease{queue: q, item: it, entry: q.entry(it, s)}
+	ended := tracking.Outcome{State: tracking.StateFailed, Reason: reason}
+	o, failed, traces := l.outcome(journal.Result{Outcomes: slices.Repeat([]tracking.Outcome{ended}, len(s.bodies))})
 	defer set.storing(destination, failed)()
 	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
-	q.settle(it, o, failed, s.traces)
+	q.settle(it, o, failed, traces)
 	return nil
 }
 

@@ -24,8 +24,7 @@ type Set struct {
 	settler  Settler
 	account  *ledger.Ledger
 	results  *results
-	written  atomic.Uint64 // number of messages with outcomes, used to name them
-	claims   claims
+	written  atomic.Uint64  // number of messages with outcomes, used to name them
 	unstored pause.InFlight // failed calls that are not stored in FAILED yet, keyed by destination
 
 	mu     sync.Mutex // guards the fields below
@@ -50,8 +49,8 @@ type Settler interface {
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
 	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
 	SettleSince(ctx context.Context, destination string, since time.Time) error
-	// RestoreRetry publishes a retry from its outcome.
-	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
+	// RestoreRetry publishes a retry again.
+	RestoreRetry(ctx context.Context, r ledger.Retry) error
 	// Unpark publishes the parked retries, due now.
 	Unpark(ctx context.Context, destination string) error
 }
@@ -195,9 +194,5 @@ type overtaking struct {
 // A reader implements journal.Reader.
 type reader struct {
 	queue *Queue
-	wake  chan struct{} // closed and replaced when an item may be ready; guarded by queue.mu
-	done  chan struct{} // closed by end
-	once  sync.Once     // guards done
+	wake  chan struct{} // closed and replaced when an item may be ready; also closed with the reader; guarded by queue.mu
 }
-
-func (r *reader) end() { r.once.Do(func() { close(r.done) }) }

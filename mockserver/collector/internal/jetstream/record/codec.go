@@ -136,14 +136,7 @@ func AppendIDs(dst []byte, ids []string) []byte {
 
 // appendID appends a string in which separators are escaped.
 func appendID(dst []byte, id string) []byte {
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c == ',' || c == '%' || c == 0x7f {
-			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
-		} else {
-			dst = append(dst, c)
-		}
-	}
-	return dst
+	return appendEscaped(dst, id, '%', func(c byte) bool { return c > ' ' && c != ',' && c != '%' && c != 0x7f })
 }
 
 // EachID yields each ID of a header value.
@@ -153,27 +146,9 @@ func EachID(value string) iter.Seq[string] {
 		for more := rest != ""; more; {
 			var id string
 			id, rest, more = strings.Cut(rest, ",")
-			if strings.Contains(id, "%") {
-				id = unescapeID(id)
-			}
-			if !yield(id) {
+			if id, _ = unescape(id, '%'); !yield(id) {
 				return
 			}
 		}
 	}
-}
-
-func unescapeID(s string) string {
-	id := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			hi, lo := strings.IndexByte(hexDigits, s[i+1]), strings.IndexByte(hexDigits, s[i+2])
-			if hi >= 0 && lo >= 0 {
-				id, i = append(id, byte(hi<<4|lo)), i+2
-				continue
-			}
-		}
-		id = append(id, s[i])
-	}
-	return string(id)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Reasons is the header of a FAILED message with the reasons of its calls.
@@ -40,29 +40,34 @@ func (r Reasons) Header(room int) string {
 
 // A FailedMessage is a message of FAILED.
 type FailedMessage struct {
-	Seq  uint64
-	Ref  FailedRef
-	Why  Reasons
-	At   time.Time
-	IDs  string
-	Data []byte
+	Seq         uint64
+	Destination string
+	Ref         FailedRef
+	Why         Reasons
+	At          time.Time
+	IDs         string
+	Data        []byte
 
 	Traces string
 }
 
 // ParseFailed parses a message of FAILED.
-func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
-	f := &FailedMessage{Seq: seq, IDs: header.Get(HeaderIDs), Data: data, Traces: header.Get(HeaderTraces)}
-	last := subject[strings.LastIndexByte(subject, '.')+1:]
+func (n Names) ParseFailed(raw *jetstream.RawStreamMsg) (*FailedMessage, error) {
+	f := &FailedMessage{Seq: raw.Sequence, IDs: raw.Header.Get(HeaderIDs), Data: raw.Data, Traces: raw.Header.Get(HeaderTraces)}
+	_, rest := n.Kind(raw.Subject)
+	tok, last, _ := strings.Cut(rest, ".")
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {
-		err = json.Unmarshal([]byte(header.Get(HeaderReasons)), &f.Why)
+		f.Destination, err = Untoken(tok)
 	}
 	if err == nil {
-		f.At, err = headerTime(header)
+		err = json.Unmarshal([]byte(raw.Header.Get(HeaderReasons)), &f.Why)
+	}
+	if err == nil {
+		f.At, err = headerTime(raw.Header)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: message %d of FAILED cannot be read: %w", seq, err)
+		return nil, fmt.Errorf("journal: message %d of FAILED cannot be read: %w", raw.Sequence, err)
 	}
 	return f, nil
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Headers of messages in CALLS and FAILED. The ledger reads only the headers, not the bodies.
@@ -41,6 +40,9 @@ type Control struct {
 	Last  uint64 `json:"last,omitempty"`
 }
 
+// Lost returns the range of lost messages.
+func (c Control) Lost() Span { return Span{c.First, c.Last} }
+
 // A Calls is a message of CALLS with its parsed subject and headers.
 type Calls struct {
 	Seq     uint64
@@ -50,18 +52,14 @@ type Calls struct {
 	At      time.Time
 	IDs     string
 	Traces  string
-	Sources []string
-	From    tracking.State
-	source  string // source of a replay
-	Oldest  time.Time
-	Failed  []FailedRef
-	Lost    Span
+	Control // zero for accepted calls
 }
 
 // ParseCalls parses a message of CALLS.
-func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, error) {
-	kind, tok := n.Kind(subject)
-	m := &Calls{Seq: seq, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
+func (n Names) ParseCalls(raw *jetstream.RawStreamMsg) (*Calls, error) {
+	h := raw.Header
+	kind, tok := n.Kind(raw.Subject)
+	m := &Calls{Seq: raw.Sequence, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
 	var err error
 	if kind == KindCalls || kind == KindReplay {
 		m.Calls, err = strconv.Atoi(h.Get(HeaderCalls))
@@ -76,28 +74,23 @@ func (n Names) ParseCalls(seq uint64, subject string, h nats.Header) (*Calls, er
 		err = m.control(c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: message %d of CALLS cannot be read: %w", seq, err)
+		return nil, fmt.Errorf("journal: message %d of CALLS cannot be read: %w", raw.Sequence, err)
 	}
 	return m, nil
 }
 
 func (m *Calls) control(text string) error {
-	var c Control
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return err
-	}
-	if m.Kind == KindAttach && c.Detach {
+	err := json.Unmarshal([]byte(text), &m.Control)
+	if m.Name = m.Control.Name; m.Kind == KindAttach && m.Detach {
 		m.Kind = KindDetach
 	}
-	m.Name, m.Sources, m.source, m.From, m.Failed = c.Name, c.Sources, c.Source, tracking.State(c.From), c.Failed
-	m.Oldest, m.Lost = time.UnixMilli(c.Oldest), Span{c.First, c.Last}
-	return nil
+	return err
 }
 
 // SourceName returns the source of the message's calls.
 func (m *Calls) SourceName() string {
 	if m.Kind == KindReplay {
-		return m.source
+		return m.Source
 	}
 	return m.Name
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -66,8 +65,12 @@ const (
 	BucketState    = "state"
 )
 
-// Bucket returns the name of a bucket.
-func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
+// Bucket returns the name of a bucket's stream. Key returns the subject of a key. The names are those
+// of the KeyValue API of NATS.
+func (n Names) Bucket(kind string) string { return "KV_" + n.Prefix + "-" + kind }
+
+// Key is described at Bucket.
+func (n Names) Key(kind, key string) string { return "$KV." + n.Prefix + "-" + kind + "." + key }
 
 // CallSubjects returns the subjects for calls of the given sources, or for all calls if there are
 // no sources.
@@ -82,30 +85,13 @@ func (n Names) CallSubjects(sources []string) []string {
 	return subjects
 }
 
-const hexDigits = "0123456789ABCDEF"
-
 // Token encodes a name as one token of a subject. It keeps letters, digits, - and _, and encodes
 // other bytes as =XX.
 func Token(name string) string {
-	plain := name != ""
-	for i := 0; i < len(name) && plain; i++ {
-		plain = IsPlain(name[i])
+	if name == "" {
+		return "="
 	}
-	if plain {
-		return name
-	}
-	t := make([]byte, 0, len(name)+8)
-	for i := range len(name) {
-		if c := name[i]; IsPlain(c) {
-			t = append(t, c)
-		} else {
-			t = append(t, '=', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	if len(t) == 0 {
-		return "=" // encodes the empty name
-	}
-	return string(t)
+	return string(appendEscaped(make([]byte, 0, len(name)+8), name, '=', IsPlain))
 }
 
 // Untoken decodes the result of Token.
@@ -113,25 +99,51 @@ func Untoken(t string) (string, error) {
 	if t == "=" {
 		return "", nil
 	}
-	if !strings.Contains(t, "=") {
-		return t, nil
+	name, ok := unescape(t, '=')
+	if !ok {
+		return "", fmt.Errorf("journal: the subject token %q has an invalid escape", t)
 	}
-	name := make([]byte, 0, len(t))
-	for i := 0; i < len(t); i++ {
-		if t[i] != '=' {
-			name = append(name, t[i])
+	return name, nil
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// appendEscaped appends a string. It replaces each byte that isPlain rejects with a mark and two hexadecimal
+// digits.
+func appendEscaped(dst []byte, s string, mark byte, isPlain func(byte) bool) []byte {
+	for i := range len(s) {
+		if c := s[i]; isPlain(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, mark, hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return dst
+}
+
+// unescape decodes the result of appendEscaped. It keeps invalid escapes, and ok is then false.
+func unescape(s string, mark byte) (plain string, ok bool) {
+	at := strings.IndexByte(s, mark)
+	if at < 0 {
+		return s, true
+	}
+	b, ok := append(make([]byte, 0, len(s)), s[:at]...), true
+	for i := at; i < len(s); i++ {
+		if s[i] != mark {
+			b = append(b, s[i])
 			continue
 		}
-		if i+2 >= len(t) {
-			return "", fmt.Errorf("journal: the subject token %q ends in the middle of an escape", t)
+		hi, lo := -1, -1
+		if i+2 < len(s) {
+			hi, lo = strings.IndexByte(hexDigits, s[i+1]), strings.IndexByte(hexDigits, s[i+2])
 		}
-		c, err := strconv.ParseUint(t[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", fmt.Errorf("journal: the subject token %q has an escape that is not hexadecimal", t)
+		if hi < 0 || lo < 0 {
+			b, ok = append(b, mark), false
+			continue
 		}
-		name, i = append(name, byte(c)), i+2
+		b, i = append(b, byte(hi<<4|lo)), i+2
 	}
-	return string(name), nil
+	return string(b), ok
 }
 
 // IsPlain reports whether Token keeps a byte.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A Ref identifies a part of a message of CALLS.
@@ -194,6 +196,31 @@ type WriteID struct{ Writer, Number uint64 }
 func NewOutcomes(id WriteID) []byte {
 	m := binary.LittleEndian.AppendUint64([]byte{outcomesFormat}, id.Writer)
 	return binary.LittleEndian.AppendUint64(m, id.Number)
+}
+
+// Outcomes is a message of OUTCOMES.
+type Outcomes struct {
+	Seq uint64
+	ID  WriteID
+	At  time.Time // when the message was stored
+	All []Outcome
+}
+
+// ParseOutcomes parses a message of OUTCOMES.
+func ParseOutcomes(raw *jetstream.RawStreamMsg) (*Outcomes, error) {
+	id, all, err := DecodeOutcomes(raw.Data)
+	if err != nil {
+		return nil, fmt.Errorf("message %d of OUTCOMES: %w", raw.Sequence, err)
+	}
+	return &Outcomes{raw.Sequence, id, raw.Time, all}, nil
+}
+
+// LastCall returns the last message of CALLS that the outcomes refer to, or 0.
+func (m *Outcomes) LastCall() (last uint64) {
+	for i := range m.All {
+		last = max(last, m.All[i].Ref.Seq)
+	}
+	return last
 }
 
 var errBadOutcome = errors.New("journal: a stored outcome is corrupt")

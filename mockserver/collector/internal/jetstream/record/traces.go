@@ -71,9 +71,10 @@ func Traces(value string, calls int) (l tracecontext.List) {
 			return l
 		}
 		parent, state, _ := strings.Cut(rest, ":")
+		state, _ = unescape(state, '%')
 		var c *tracecontext.Context
 		if parent, ok := tracecontext.ParseParent(parent); ok {
-			c = &tracecontext.Context{Parent: parent, State: unescapeID(state)}
+			c = &tracecontext.Context{Parent: parent, State: state}
 		}
 		for range n {
 			l = append(l, c)

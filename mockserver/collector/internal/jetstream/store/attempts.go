@@ -136,22 +136,17 @@ const firstRead = 8
 // between returns the newest records of messages begin to end-1, and whether these contain
 // more than limit bytes.
 func (l *AttemptLog) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
-	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
-		if seq < end {
-			l.read(m, seq, func(r []byte) {
-				records = append(records, r)
-				for limit -= len(r); limit < 0; records, more = records[1:], true {
-					limit += len(records[0])
-					records[0] = nil
-				}
-			})
-		}
-		if seq+1 < end {
-			return nil
-		}
-		return ErrEnough
+	t := l.store.Tail(record.StreamAttempts, begin, func(m *jetstream.RawStreamMsg) error {
+		l.read(m, func(r []byte) {
+			records = append(records, r)
+			for limit -= len(r); limit < 0; records, more = records[1:], true {
+				limit += len(records[0])
+				records[0] = nil
+			}
+		})
+		return nil
 	})
-	t.Batch = int(min(readAhead, end-begin))
+	t.Batch, t.Last = int(min(readAhead, end-begin)), end-1
 	err = t.Scan(ctx)
 	return records, more, err
 }
@@ -162,8 +157,8 @@ const readAhead = 100
 // Follow calls f with each record stored from message next on, by any process, until ctx
 // ends. f may keep the record.
 func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
-	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
-		l.read(m, seq, f)
+	t := l.store.Tail(record.StreamAttempts, next, func(m *jetstream.RawStreamMsg) error {
+		l.read(m, f)
 		return nil
 	})
 	t.Batch = readAhead
@@ -171,10 +166,10 @@ func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte
 }
 
 // read calls f with each record of a message.
-func (l *AttemptLog) read(m jetstream.Msg, seq uint64, f func([]byte)) {
-	records, err := record.DecodeCalls(m.Data())
+func (l *AttemptLog) read(m *jetstream.RawStreamMsg, f func([]byte)) {
+	records, err := record.DecodeCalls(m.Data)
 	if err != nil {
-		l.store.Log.Warn("records of attempts cannot be read; they are skipped", "error", fmt.Errorf("message %d: %w", seq, err))
+		l.store.Log.Warn("records of attempts cannot be read; they are skipped", "error", fmt.Errorf("message %d: %w", m.Sequence, err))
 		return
 	}
 	for _, r := range records {

@@ -134,28 +134,19 @@ func (c *connected) Purge(ctx context.Context, name, subject string, before uint
 	})
 }
 
-func (c *connected) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
-	return c.js.KeyValue(ctx, bucket)
-}
-
 func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
-	found, err := c.js.Consumer(ctx, stream, name)
-	if err != nil {
-		return nil, err
-	}
-	return &consumer{Consumer: found, nc: c.nc}, nil
+	return c.consumer(c.js.Consumer(ctx, stream, name))
 }
 
 func (c *connected) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	found, err := c.js.CreateConsumer(ctx, stream, config)
-	if err != nil {
-		return nil, err
-	}
-	return &consumer{Consumer: found, nc: c.nc}, nil
+	return c.consumer(c.js.CreateConsumer(ctx, stream, config))
 }
 
 func (c *connected) UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	found, err := c.js.UpdateConsumer(ctx, stream, config)
+	return c.consumer(c.js.UpdateConsumer(ctx, stream, config))
+}
+
+func (c *connected) consumer(found jetstream.Consumer, err error) (Consumer, error) {
 	if err != nil {
 		return nil, err
 	}

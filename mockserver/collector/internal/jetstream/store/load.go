@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,7 +19,7 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
-	m, err := s.Names.ParseCalls(seq, raw.Subject, raw.Header)
+	m, err := s.Names.ParseCalls(raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -24,35 +27,57 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
+// EachClaim calls f with the destinations of each process of a cluster.
+func (s *Store) EachClaim(ctx context.Context, f func(writer uint64, destinations []string)) error {
+	t := s.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
+		var destinations []string
+		writer, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 16, 64)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &destinations)
+		}
+		if err != nil {
+			return fmt.Errorf("journal: decoding the destinations of another collector: %w", err)
+		}
+		f(writer, destinations)
+		return nil
+	})
+	t.Subjects = []string{s.Names.Subject("s", "has", "*")}
+	return t.Scan(ctx)
+}
+
 // IsMissing reports whether err means that a stored message is permanently lost.
 func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
-// Outcomes reads outcomes. It caches the last message of OUTCOMES that it has read, because a message
-// usually contains several outcomes.
-type Outcomes struct {
-	seq      uint64
-	outcomes []record.Outcome
+// Notes reads the notes of retries. It caches the last message of OUTCOMES that it has read, because a
+// message usually contains several outcomes.
+type Notes struct {
+	last *record.Outcomes // nil if none was read
 }
 
-// Get returns the outcome of a part for a destination from message seq of OUTCOMES.
-func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
-	if r.seq != seq {
+// Add adds the notes of a destination's retry, which are part of its outcome in OUTCOMES.
+func (r *Notes) Add(ctx context.Context, s *Store, destination string, it *record.Retry) error {
+	seq := it.From
+	if seq == 0 {
+		return nil
+	}
+	if r.last == nil || r.last.Seq != seq {
 		raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamOutcomes), seq)
-		if err == nil {
-			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
-		}
 		if err != nil {
-			r.seq = 0
-			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
-		r.seq = seq
+		m, err := record.ParseOutcomes(raw)
+		if err != nil {
+			return err
+		}
+		r.last = m
 	}
-	for i := range r.outcomes {
-		if o := &r.outcomes[i]; o.Destination == destination && o.Ref == ref {
-			return o, nil
+	for i := range r.last.All {
+		if o := &r.last.All[i]; o.Destination == destination && o.Ref == it.Ref {
+			it.Notes = o.Notes
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, ref.Seq, destination)
+	return fmt.Errorf("message %d of OUTCOMES has no outcome of message %d of CALLS for %q", seq, it.Ref.Seq, destination)
 }

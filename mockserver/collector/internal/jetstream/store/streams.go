@@ -49,8 +49,6 @@ type Streams interface {
 	CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error)
 	UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error)
 	DeleteConsumer(ctx context.Context, stream, name string) error
-
-	KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error)
 }
 
 // A Consumer delivers messages of a stream.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -22,7 +23,8 @@ type Selection struct {
 	HeadersOnly bool
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
-	Must        uint64    // sequence number that a scan must reach, or 0
+	Last        uint64    // last message that a scan reads
+	Must        bool      // whether a scan waits for Last if the stream ends before
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
 	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
@@ -39,22 +41,20 @@ type Tail struct {
 	heartbeat time.Duration
 	// handle handles a message. The tail stops if handle returns an error. If the error is
 	// ErrEnough, the tail returns nil.
-	handle func(m jetstream.Msg, seq uint64) error
-	// trouble is called before a new consumer is created, with the reason and the time
-	// since the last message was read.
-	trouble func(err error, since time.Duration)
+	handle func(m *jetstream.RawStreamMsg) error
 
-	misses int    // number of consumers that were created on the wrong server
-	stalls int    // number of consumers in a row that stopped delivering at Next
-	last   uint64 // set by aim: sequence number of the last message of a scan; 0 if unknown
-	marker string // set by aim: subject of the last message, if this message must not be handled
+	logged time.Duration // see logTrouble
+	misses int           // number of consumers that were created on the wrong server
+	stalls int           // number of consumers in a row that stopped delivering at Next
+	end    uint64        // a scan ends when it has read this message or a later one
+	marker string        // set by aim: subject of the message end, if this message must not be handled
 }
 
 // Tail returns a tail that calls handle with each message of a stream, from the message next on.
-func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
+func (s *Store) Tail(kind string, next uint64, handle func(m *jetstream.RawStreamMsg) error) *Tail {
 	t := &Tail{
-		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
-		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.logTrouble(kind),
+		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000, Last: math.MaxUint64},
+		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle,
 	}
 	if s.Shared {
 		t.heartbeat = time.Second // to detect sooner that the consumer's server has stopped
@@ -64,8 +64,8 @@ func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq 
 
 // TailCalls returns a tail of CALLS that reads only headers.
 func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail {
-	t := s.Tail(record.StreamCalls, next, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := s.Names.ParseCalls(seq, m.Subject(), m.Headers())
+	t := s.Tail(record.StreamCalls, next, func(m *jetstream.RawStreamMsg) error {
+		parsed, err := s.Names.ParseCalls(m)
 		if err != nil {
 			return err
 		}
@@ -76,28 +76,39 @@ func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail
 }
 
 // TailOutcomes returns a tail of OUTCOMES.
-func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.WriteID, outcomes []record.Outcome) error) *Tail {
-	return s.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
-		id, outcomes, err := record.DecodeOutcomes(m.Data())
+func (s *Store) TailOutcomes(next uint64, handle func(m *record.Outcomes) error) *Tail {
+	return s.Tail(record.StreamOutcomes, next, func(m *jetstream.RawStreamMsg) error {
+		parsed, err := record.ParseOutcomes(m)
 		if err != nil {
-			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+			return err
 		}
-		return handle(seq, id, outcomes)
+		return handle(parsed)
 	})
 }
 
-// logTrouble returns a function that logs the reason why a tail cannot read. It logs a warning every
-// WarnEvery, unless the store is known to be down.
-func (s *Store) logTrouble(kind string) func(error, time.Duration) {
-	var logged time.Duration
-	return func(err error, since time.Duration) {
-		logged = min(logged, since) // a smaller value of since means that the problem is new
-		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-logged >= WarnEvery {
-			logged, level = since, slog.LevelWarn
+// TailFailed returns a tail of the FAILED messages of a destination, or of all destinations if the token
+// is "*".
+func (s *Store) TailFailed(token string, next uint64, handle func(m *record.FailedMessage) error) *Tail {
+	t := s.Tail(record.StreamFailed, next, func(m *jetstream.RawStreamMsg) error {
+		parsed, err := s.Names.ParseFailed(m)
+		if err != nil {
+			return err
 		}
-		s.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", kind, "for", since.Round(time.Second), "error", err)
+		return handle(parsed)
+	})
+	t.Subjects, t.Batch = []string{s.Names.Subject("f", token, "*")}, 64
+	return t
+}
+
+// logTrouble logs why the tail has not been able to read for some time. It logs a warning every
+// WarnEvery, unless the store is known to be down.
+func (t *Tail) logTrouble(err error, since time.Duration) {
+	t.logged = min(t.logged, since) // a smaller value of since means that the problem is new
+	level := slog.LevelDebug
+	if _, down := t.store.Status.Writable(); down == nil && since-t.logged >= WarnEvery {
+		t.logged, level = since, slog.LevelWarn
 	}
+	t.store.Log.Log(context.Background(), level, "reading a stream failed; retrying", "stream", t.Stream, "for", since.Round(time.Second), "error", err)
 }
 
 // ErrEnough stops a tail without an error.
@@ -111,9 +122,12 @@ func (e handlerError) Unwrap() error { return e.error }
 // Follow reads messages until ctx ends, the journal is closed, or handle returns an error.
 func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// Scan reads the messages that are in the stream now. It may also read messages that are stored
-// during the scan. It returns journal.ErrClosed if the journal is closed.
+// Scan reads the messages that are in the stream now, up to Last. It may also read messages that are
+// stored during the scan. It returns journal.ErrClosed if the journal is closed.
 func (t *Tail) Scan(ctx context.Context) error {
+	if t.end = t.Last; t.Next > t.end {
+		return nil
+	}
 	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
 			return err
@@ -123,25 +137,25 @@ func (t *Tail) Scan(ctx context.Context) error {
 }
 
 // aim determines the last message of a scan. On a cluster, it queries the leader, because the server
-// that delivers the messages may have fewer messages without knowing it. If Subjects excludes the
-// last message, aim adds the subject of this message to the filter.
+// that delivers the messages may have fewer messages without knowing it. If Subjects excludes this
+// message, aim adds its subject to the filter.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	}
 	state := info.State
-	t.last = max(state.LastSeq, t.Must)
-	if t.last == 0 || t.Next > t.last || state.Msgs == 0 && t.Must == 0 {
-		return true, nil
+	if !t.Must {
+		t.end = min(t.Last, state.LastSeq)
+		done = t.end == 0 || t.Next > t.end || state.Msgs == 0
 	}
-	if len(t.Subjects) == 0 {
-		return false, nil
+	if done || len(t.Subjects) == 0 {
+		return done, nil
 	}
-	m, err := t.store.JS.Get(ctx, t.Stream, t.last)
+	m, err := t.store.JS.Get(ctx, t.Stream, t.end)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		t.last = 0
+		t.end = math.MaxUint64 // the scan ends at the end of the stream
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return record.Matches(s, m.Subject) }):
@@ -169,7 +183,7 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 		if failing.IsZero() || t.Next != next || time.Since(began) > WarnEvery {
 			failing = time.Now()
 		}
-		t.trouble(err, time.Since(failing))
+		t.logTrouble(err, time.Since(failing))
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return context.Cause(ctx)
 		}
@@ -322,13 +336,17 @@ func (r *reading) take(m jetstream.Msg) error {
 	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
 		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
 	}
+	if r.finite && seq > r.Last {
+		return ErrEnough
+	}
 	if r.marker == "" || m.Subject() != r.marker {
-		if err := r.handle(m, seq); err != nil {
+		stored := &jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: seq, Header: m.Headers(), Data: m.Data(), Time: meta.Timestamp}
+		if err := r.handle(stored); err != nil {
 			return handlerError{err}
 		}
 	}
 	r.Next, r.stalls = seq+1, 0
-	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.store.Shared || r.last != 0 && seq >= r.last) {
+	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.store.Shared || seq >= r.end) {
 		return ErrEnough
 	}
 	return nil
@@ -360,8 +378,8 @@ func (r *reading) checkStall(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case info.NumPending == 0 && r.Next <= r.Must:
-		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.Must)
+	case info.NumPending == 0 && r.Must && r.Next <= r.Last:
+		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.Last)
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:

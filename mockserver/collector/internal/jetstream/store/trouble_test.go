@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // TestReadErrorsAreLogged makes a stream unreadable for half a minute.
 func TestReadErrorsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	j := &Store{Log: slog.New(slog.NewTextHandler(&log, nil))}
-	logError := j.logTrouble(record.StreamCalls)
+	logError := (&Tail{store: j, Selection: Selection{Stream: "analytics-CALLS"}}).logTrouble
 	for since := time.Duration(0); since < 35*time.Second; since += 100 * time.Millisecond {
 		logError(errors.New("no leader"), since)
 	}
 	assert.Equal(t, 3, strings.Count(log.String(), "level=WARN"), log.String())
-	assert.Contains(t, log.String(), `stream=CALLS for=10s error="no leader"`)
+	assert.Contains(t, log.String(), `stream=analytics-CALLS for=10s error="no leader"`)
 	for since := time.Duration(0); since < 15*time.Second; since += 100 * time.Millisecond {
 		logError(errors.New("again"), since)
 	}

@@ -2,65 +2,49 @@ package store
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// TestWatchSurvivesBrokenWatcher closes a watcher, as the client does if it cannot recreate the
-// watcher's consumer. The bucket must start another watcher and report a change.
-func TestWatchSurvivesBrokenWatcher(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := &brokenBucket{}
-		ctx, cancel := context.WithCancel(t.Context())
-		changes, err := (&bucket{Buckets: NewBuckets(New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: broken}).Watch(ctx, "settings")
-		require.NoError(t, err)
-		broken.watches[0].updates <- nil
+// TestWatchSurvivesRestart restarts a server, which loses the consumer. It changes a key before and
+// after the reconnect.
+func TestWatchSurvivesRestart(t *testing.T) {
+	server := fakenats.New(false)
+	s := New("test", false, slog.New(slog.DiscardHandler))
+	s.Status.Up()
+	reconnected := make(chan struct{})
+	nc, err := nats.Connect("", nats.InProcessServer(server), nats.MaxReconnects(-1), nats.ReconnectWait(1), nats.ReconnectHandler(func(*nats.Conn) {
+		s.Link.Swap(NewLink()).End()
+		reconnected <- struct{}{}
+	}))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	s.JS, err = Connected(nc)
+	require.NoError(t, err)
+	require.NoError(t, s.JS.Create(t.Context(), BucketStream(s.Names, record.BucketState, "")))
+	b := NewBucket(s, record.BucketState, func(record.Accepted) {}, nil)
+	require.NoError(t, b.Put(t.Context(), "k", nil)) // before Watch, so it is not reported
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, err := b.Watch(ctx, "k")
+	require.NoError(t, err)
+	for range 3 {
+		require.Empty(t, changes)
+		require.NoError(t, b.Put(t.Context(), "k", nil))
 		<-changes
-		broken.refuse = 3
-		close(broken.watches[0].updates)
-		<-changes
-		require.Len(t, broken.watches, 2)
-		broken.watches[1].updates <- nil
-		<-changes
-		cancel()
-		_, more := <-changes
-		assert.False(t, more)
-		assert.True(t, broken.watches[1].stopped)
-	})
-}
-
-// A brokenBucket is a bucket that fails to watch as many times as refuse specifies.
-type brokenBucket struct {
-	jetstream.KeyValue
-	refuse  int
-	watches []*watch
-}
-
-func (b *brokenBucket) Watch(context.Context, string, ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
-	if b.refuse > 0 {
-		b.refuse--
-		return nil, errors.New("not now")
+		require.NoError(t, server.Stop())
+		require.NoError(t, server.Start())
+		<-reconnected
 	}
-	w := &watch{updates: make(chan jetstream.KeyValueEntry)}
-	b.watches = append(b.watches, w)
-	return w, nil
-}
-
-type watch struct {
-	jetstream.KeyWatcher
-	updates chan jetstream.KeyValueEntry
-	stopped bool
-}
-
-func (w *watch) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
-
-func (w *watch) Stop() error {
-	w.stopped = true
-	return nil
+	cancel()
+	_, more := <-changes
+	assert.False(t, more)
+	s.Cancel(nil)
+	s.Work.Wait()
 }
