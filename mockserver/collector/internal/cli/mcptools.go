@@ -30,7 +30,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/infer"
 )
 
-const mcpInstructions = `These tools show the analytics calls (track, identify, page, screen, group, alias) that a
+var mcpInstructions = "These tools show the analytics calls (" + strings.Join(fields.Types, ", ") + `) that a
 collector received from programs, and their delivery to webhooks. To check tracking code: call get_status for the
 address that the program must send to, run the program, call wait_for_calls with the calls that it must send, and
 check_plan with its tracking plan. If a call is missing, use search_calls with the state "rejected".
@@ -79,7 +79,7 @@ func newToolServer(c *client, writeKey string, changes bool) *mcp.Server {
 type callFilter struct {
 	MessageID []string `json:"messageId,omitempty" jsonschema:"only the calls with these IDs"`
 	Source    []string `json:"source,omitempty" jsonschema:"only calls of these sources"`
-	Type      []string `json:"type,omitempty" jsonschema:"only calls of these types: track, identify, page, screen, group, alias or delete"`
+	Type      []string `json:"type,omitempty" jsonschema:"only calls of these types; delete stands for deletion requests"`
 	Event     string   `json:"event,omitempty" jsonschema:"only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix"`
 	UserID    string   `json:"userId,omitempty" jsonschema:"only calls with this userId or anonymousId"`
 	Text      string   `json:"text,omitempty" jsonschema:"only calls whose body contains this text"`
@@ -328,7 +328,7 @@ func (t tools) waitForCalls(ctx context.Context, in waitArgs) (r toolResult, err
 
 type eventArgs struct {
 	Source    string `json:"source,omitempty" jsonschema:"only events of this source"`
-	Type      string `json:"type,omitempty" jsonschema:"only events of this type: track, page, screen, identify or group"`
+	Type      string `json:"type,omitempty" jsonschema:"only events of this type of call"`
 	Event     string `json:"event,omitempty" jsonschema:"only events, pages and screens with this name"`
 	Anomalies bool   `json:"anomalies,omitempty" jsonschema:"only events with anomalies"`
 	pageArgs
@@ -545,7 +545,7 @@ func (t tools) listProblems(ctx context.Context, in pageArgs) (r toolResult, err
 
 // A testCall is a call to send.
 type testCall struct {
-	Type         string         `json:"type" jsonschema:"track, identify, page, screen, group or alias"`
+	Type         string         `json:"type" jsonschema:"the type of the call"`
 	Event        string         `json:"event,omitempty" jsonschema:"the event of a track call"`
 	Name         string         `json:"name,omitempty" jsonschema:"the name of a page or screen"`
 	UserID       string         `json:"userId,omitempty"`
