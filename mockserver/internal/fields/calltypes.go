@@ -1,11 +1,6 @@
 package fields
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-)
+import "slices"
 
 // A CallType describes a type of call that senders may send.
 type CallType struct {
@@ -19,22 +14,29 @@ type CallType struct {
 	Title Field
 	// Required is a field of Own that must not be empty. Optional. Code and Problem are for calls
 	// without it.
-	Required Field
-	Code     tracking.Code
-	Problem  string
+	Required      Field
+	Code, Problem string
+	// NoUser is the problem of calls without a userId. If it is empty, an anonymousId is sufficient.
+	NoUser string
+	// Body contains the fields of the webhook body between type and timestamp. An anonymousId follows
+	// UserID.
+	Body []Field
 }
 
 // CallTypes contains the types of calls that senders may send, most frequent first.
 var CallTypes = []CallType{
 	{Name: "track", Short: "t", Own: []Field{Event, Properties}, Title: Event, Required: Event,
-		Code: tracking.CodeNoEvent, Problem: "a track call needs the name of its event"},
-	{Name: "identify", Short: "i", Own: []Field{Traits}},
-	{Name: "page", Short: "p", Own: []Field{Name, Category, Properties}, Title: Name},
-	{Name: "screen", Short: "s", Own: []Field{Name, Category, Properties}, Title: Name},
+		Code: "event_not_defined", Problem: "a track call needs the name of its event",
+		Body: []Field{UserID, Event, Properties}},
+	{Name: "identify", Short: "i", Own: []Field{Traits}, Body: []Field{UserID, Traits}},
+	{Name: "page", Short: "p", Own: []Field{Name, Category, Properties}, Title: Name, Body: []Field{UserID, Properties}},
+	{Name: "screen", Short: "s", Own: []Field{Name, Category, Properties}, Title: Name, Body: []Field{UserID, Name}},
 	{Name: "group", Short: "g", Own: []Field{GroupID, Traits}, Required: GroupID,
-		Code: tracking.CodeNoGroup, Problem: "a group call needs a groupId"},
+		Code: "group_id_missing", Problem: "a group call needs a groupId",
+		Body: []Field{GroupID, UserID, Traits}},
 	{Name: "alias", Short: "a", Own: []Field{PreviousID}, Required: PreviousID,
-		Code: tracking.CodeNoPrevious, Problem: "an alias call needs a previousId"},
+		Code: "previous_id_missing", Problem: "an alias call needs a previousId",
+		NoUser: "an alias call needs a userId: the new ID", Body: []Field{PreviousID, UserID}},
 }
 
 var (
@@ -55,7 +57,7 @@ func namesOf(wanted func(*CallType) bool) (names []string) {
 	return names
 }
 
-// TypeNamed returns the type with a name. For unknown names, it returns a type without a name.
+// TypeNamed returns the type with a name. For unknown names, it returns an empty type.
 func TypeNamed(name string) *CallType {
 	for i := range CallTypes {
 		if CallTypes[i].Name == name {
@@ -80,16 +82,4 @@ func Describing(typ string) Field {
 		return Traits
 	}
 	return Properties
-}
-
-// EventName returns the name of the event of a track call, or the name of a page or screen. For
-// other types of calls it returns "". A rejected call of an unknown type may have either name.
-func EventName(c *tracking.Call) string {
-	switch t := TypeNamed(c.Type); {
-	case t == &unknown:
-		return cmp.Or(c.Event, c.Name)
-	case t.Title != otherField:
-		return *TextOf(c, t.Title)
-	}
-	return ""
 }

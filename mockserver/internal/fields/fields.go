@@ -52,6 +52,9 @@ var ByName = func() map[string]Field {
 	return fields
 }()
 
+// IsText reports whether f is an ID or a name of a call, except for the type and the messageId.
+func (f Field) IsText() bool { return f >= UserID && f <= PreviousID }
+
 // Of returns the field with a quoted key.
 func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -53,7 +53,7 @@ func TitleOf(c *tracking.Call) string {
 	case "alias":
 		return c.PreviousID + " → " + c.UserID
 	}
-	return fields.EventName(c)
+	return callfields.EventName(c)
 }
 
 // At returns the time of arrival.

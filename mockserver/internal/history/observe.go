@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -244,7 +245,7 @@ func readRejected(r tracking.Rejection) *tracking.Call {
 	_ = s.Object(func(key []byte) error { // on an error, the fields before the error are set
 		value, err := s.Value()
 		if err == nil {
-			if field := fields.TextOf(c, fields.Of(key)); field != nil {
+			if field := callfields.TextOf(c, fields.Of(key)); field != nil {
 				*field = fields.Text(value)
 			}
 		}

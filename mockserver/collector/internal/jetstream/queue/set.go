@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -270,7 +270,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	failed := make([]tracking.Call, len(s.bodies))
 	for i, body := range s.bodies {
 		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
-		if failed[i], err = fields.ReadCall(s.source, body); err != nil {
+		if failed[i], err = callfields.ReadCall(s.source, body); err != nil {
 			return err
 		}
 	}
