@@ -5,7 +5,8 @@ import "slices"
 // A CallType describes a type of call that senders may send.
 type CallType struct {
 	Name string
-	// Short is the last element of the short path of browser and mobile libraries. Optional.
+	// Short is the last element of the short path of browser and mobile libraries. It is empty if the
+	// libraries of the service do not have the type.
 	Short string
 	// Own contains the fields that not all types have. In calls of other types, they may have any
 	// value: a call that was accepted must still be accepted after another type gets a field.
@@ -29,8 +30,8 @@ var CallTypes = []CallType{
 		Code: "event_not_defined", Problem: "a track call needs the name of its event",
 		Body: []Field{UserID, Event, Properties}},
 	{Name: "identify", Short: "i", Own: []Field{Traits}, Body: []Field{UserID, Traits}},
-	{Name: "page", Short: "p", Own: []Field{Name, Category, Properties}, Title: Name, Body: []Field{UserID, Properties}},
-	{Name: "screen", Short: "s", Own: []Field{Name, Category, Properties}, Title: Name, Body: []Field{UserID, Name}},
+	{Name: "page", Short: "p", Own: []Field{Category, Name, Properties}, Title: Name, Body: []Field{UserID, Properties}},
+	{Name: "screen", Short: "s", Own: []Field{Category, Name, Properties}, Title: Name, Body: []Field{UserID, Name}},
 	{Name: "group", Short: "g", Own: []Field{GroupID, Traits}, Required: GroupID,
 		Code: "group_id_missing", Problem: "a group call needs a groupId",
 		Body: []Field{GroupID, UserID, Traits}},
