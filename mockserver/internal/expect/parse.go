@@ -171,8 +171,8 @@ func (ps *problems) member(path []any, name string, value any) any {
 	if _, ok := want.(*matcher); ok {
 		return want
 	}
-	switch fields.ByName[name] {
-	case fields.Properties, fields.Traits, fields.Context, fields.Integrations:
+	switch {
+	case fields.ByName[name].IsObject():
 		if _, ok := want.(map[string]any); !ok {
 			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
