@@ -167,22 +167,3 @@ func (e *DropError) Error() string {
 
 // Unwrap returns Err.
 func (e *DropError) Unwrap() error { return e.Err }
-
-// kind is the kind of a call. It is a number because storing a string would make the message
-// escape to the heap.
-type kind uint8
-
-const (
-	kindNone kind = iota // the kind of a nil Call
-	kindAlias
-	kindGroup
-	kindIdentify
-	kindPage
-	kindScreen
-	kindTrack
-)
-
-var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
-
-// String returns the JSON name of the kind.
-func (k kind) String() string { return kindNames[k] }

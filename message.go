@@ -144,7 +144,26 @@ type Call interface {
 	wire() call
 }
 
-// call is the common format of the six message structs. It refers to the caller's maps, so
+// kind is the kind of a call. It is a number because storing a string would make the message
+// escape to the heap.
+type kind uint8
+
+const (
+	kindNone kind = iota // the kind of a nil Call
+	kindAlias
+	kindGroup
+	kindIdentify
+	kindPage
+	kindScreen
+	kindTrack
+)
+
+var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
+
+// String returns the JSON name of the kind.
+func (k kind) String() string { return kindNames[k] }
+
+// call is the common format of the message structs. It refers to the caller's maps, so
 // it must not be used after the client's method has returned.
 type call struct {
 	kind         kind

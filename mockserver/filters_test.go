@@ -111,8 +111,8 @@ func TestInvalidFilters(t *testing.T) {
 		Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com"}}},
 	}.Validate()
 	assert.EqualError(t, err, strings.TrimSpace(`
-types.allow[1]: is "tracks", which is not a type of call: use some of alias, delete, group, identify, page, screen, track
-types.deny[0]: is "", which is not a type of call: use some of alias, delete, group, identify, page, screen, track
+types.allow[1]: is "tracks", which is not a type of call: use some of track, identify, page, screen, group, alias, delete
+types.deny[0]: is "", which is not a type of call: use some of track, identify, page, screen, group, alias, delete
 events.allow[2]: is empty: name an event, or omit it
 events.deny[0]: is "*A", with a * that is not at its end: use * only as the last character, as in "Order *"
 events.deny[1]: is "A**", with a * that is not at its end: use * only as the last character, as in "Order *"`))

@@ -68,7 +68,7 @@ func (rule *rule) subject(call, member []byte) []byte {
 func (p *Plan) malformed(call []byte, isObject bool) Violation {
 	v := Violation{Kind: MalformedCall, File: p.file}
 	if isObject {
-		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
+		v.Pointer, v.Expected = "/type", "a type of call, such as track"
 		return v
 	}
 	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object with at most %d nested levels", input.MaxDepth)

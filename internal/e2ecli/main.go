@@ -23,8 +23,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -190,7 +193,7 @@ func enqueue(client *analytics.Client, event []byte) error {
 	}
 	message, ok := messages[kind.Type]
 	if !ok {
-		return fmt.Errorf("unknown type %q; use alias, group, identify, page, screen or track", kind.Type)
+		return fmt.Errorf("unknown type %q; use one of %s", kind.Type, strings.Join(slices.Sorted(maps.Keys(messages)), ", "))
 	}
 	m := message()
 	decoder := json.NewDecoder(bytes.NewReader(event))

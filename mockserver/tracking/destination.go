@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -75,16 +76,13 @@ type Filter struct {
 	Deny  []string `json:"deny,omitempty"`
 }
 
-// callTypes contains the types that Destination.Types may contain.
-var callTypes = []string{"alias", "delete", "group", "identify", "page", "screen", "track"}
-
 // Validate returns a joined error with a [*webhook.FieldError] for each invalid setting, or nil. It
 // does not check Name and Sources.
 func (d Destination) Validate() error {
 	problems := []error{d.problem(), d.Settings.Validate()}
 	d.Types.each("types", func(field, name string) {
-		if !slices.Contains(callTypes, name) {
-			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is not a type of call", name), Hint: "use some of " + strings.Join(callTypes, ", ")})
+		if !slices.Contains(fields.StoredTypes, name) {
+			problems = append(problems, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is not a type of call", name), Hint: "use some of " + strings.Join(fields.StoredTypes, ", ")})
 		}
 	})
 	d.Events.each("events", func(field, name string) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // AliasFields selects the names of the two IDs in the body of an alias call.
@@ -21,16 +23,9 @@ const (
 )
 
 // Payload returns the body of the webhook requests for a call, in canonical form (see
-// [Canonical]). call is the stored call, a JSON object. The body contains these fields, in
-// this order:
-//
-//	page      version, type, userId, properties, timestamp
-//	screen    version, type, userId, name, timestamp
-//	identify  version, type, userId, traits, timestamp
-//	track     version, type, userId, event, properties, timestamp
-//	alias     version, type, Previous ID, User ID, timestamp
-//	group     version, type, groupId, userId, traits, timestamp
-//	delete    type, userId, timestamp
+// [Canonical]). call is the stored call, a JSON object. The body of a track call contains version,
+// type, userId, event, properties and timestamp, in this order. The guide docs/webhooks.md lists the
+// fields of the other types.
 //
 // If the call has an anonymousId or a context, the body contains it as well, except for delete:
 // anonymousId follows the user ID, and context is the last field. version is 1. properties and
@@ -47,28 +42,22 @@ func Payload(call []byte, alias AliasFields) ([]byte, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	defer o.Release()
-	var f fields
-	f.read(o)
-	return f.body(alias)
+	var v values
+	v.read(o)
+	return v.body(alias)
 }
 
-// fields contains the values of a call that the body may contain, in canonical form. A missing
-// value is nil.
-type fields struct {
-	kind, userID, anonymousID, event, name, category, properties,
-	traits, groupID, previousID, context, timestamp []byte
-}
+// values contains the values of a call's fields in canonical form. A missing value is nil.
+type values [len(fields.Names)][]byte
 
-func (f *fields) read(o canonical.Object) {
+func (v *values) read(o canonical.Object) {
 	for i := range o.Len() {
 		key, value, source := o.Member(i)
-		field, isText := f.named(key)
-		switch {
-		case field == nil:
-		case isText && isNumber(source[0]):
-			*field = slices.Concat([]byte{'"'}, source, []byte{'"'})
+		switch f := fields.Of(key); {
+		case f.IsText() && isNumber(source[0]):
+			v[f] = slices.Concat([]byte{'"'}, source, []byte{'"'})
 		case string(value) != "null":
-			*field = value
+			v[f] = value
 		}
 	}
 }
@@ -76,85 +65,68 @@ func (f *fields) read(o canonical.Object) {
 // isNumber reports whether a JSON value with this first byte is a number.
 func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
-// named returns the field with a key, or nil. isText reports that the field is an ID or a name, which
-// must be a string.
-func (f *fields) named(key []byte) (field *[]byte, isText bool) {
-	switch string(key) {
-	case `"userId"`:
-		return &f.userID, true
-	case `"anonymousId"`:
-		return &f.anonymousID, true
-	case `"event"`:
-		return &f.event, true
-	case `"name"`:
-		return &f.name, true
-	case `"category"`:
-		return &f.category, true
-	case `"groupId"`:
-		return &f.groupID, true
-	case `"previousId"`:
-		return &f.previousID, true
-	case `"type"`:
-		return &f.kind, false
-	case `"properties"`:
-		return &f.properties, false
-	case `"traits"`:
-		return &f.traits, false
-	case `"context"`:
-		return &f.context, false
-	case `"timestamp"`:
-		return &f.timestamp, false
-	}
-	return nil, false
-}
-
 // keysSize is the approximate size of the keys and punctuation of a body in bytes.
 const keysSize = 112
 
 // size returns the approximate size of the body. It should be accurate, because attempts retain the
 // unused capacity of the body too.
-func (f *fields) size() int {
-	return len(f.kind) + len(f.userID) + len(f.anonymousID) + len(f.event) + len(f.name) + len(f.category) + len(f.properties) +
-		len(f.traits) + len(f.groupID) + len(f.previousID) + len(f.context) + len(f.timestamp) + keysSize
+func (v *values) size(middle []fields.Field) int {
+	size := keysSize + len(v[fields.Type]) + len(v[fields.AnonymousID]) + len(v[fields.Context]) + len(v[fields.Timestamp])
+	for _, f := range middle {
+		size += len(v[f])
+	}
+	return size
 }
 
+// spacedNames contains the names of fields of alias calls with AliasSpaced.
+var spacedNames = [...]string{fields.PreviousID: "Previous ID", fields.UserID: "User ID"}
+
 // body returns the body for the call's type.
-func (f *fields) body(alias AliasFields) ([]byte, error) {
-	b := body{kind: string(bytes.Trim(f.kind, `"`)), out: make([]byte, 0, f.size())}
-	if b.kind == "delete" {
-		b.open(`{"type":`, f.kind)
-		b.need("userId", f.userID)
-		b.time(f.timestamp)
-		return b.close()
+func (v *values) body(alias AliasFields) ([]byte, error) {
+	kind := string(bytes.Trim(v[fields.Type], `"`))
+	typ, names := fields.TypeNamed(kind), fields.Names[:]
+	switch {
+	case kind == "delete":
+		return v.deletion()
+	case typ.Name == "":
+		return nil, fmt.Errorf("webhook: the call's type is %.40q, not %s", v[fields.Type], text.Alternatives(fields.StoredTypes))
+	case kind == "page":
+		v[fields.Properties] = v.pageProperties()
+	case kind == "alias" && alias != AliasCamelCase:
+		names = spacedNames[:]
 	}
-	b.open(`{"version":1,"type":`, f.kind)
-	switch b.kind {
-	case "page":
-		b.user(f)
-		b.object("properties", f.pageProperties())
-	case "screen":
-		b.user(f)
-		b.field("name", f.name)
-	case "identify":
-		b.user(f)
-		b.object("traits", f.traits)
-	case "track":
-		b.user(f)
-		b.need("event", f.event)
-		b.object("properties", f.properties)
-	case "alias":
-		b.alias(f, alias)
-	case "group":
-		b.need("groupId", f.groupID)
-		b.user(f)
-		b.object("traits", f.traits)
-	default:
-		return nil, fmt.Errorf("webhook: the call's type is %.40q, not page, screen, identify, track, alias, group or delete", f.kind)
+	b := body{kind: kind, out: make([]byte, 0, v.size(typ.Body))}
+	b.open(`{"version":1,"type":`, v[fields.Type])
+	for _, f := range typ.Body {
+		if v[f] == nil && (f == typ.Required || f == fields.UserID && typ.NoUser != "") {
+			b.missing(f)
+		}
+		switch f {
+		case fields.Properties, fields.Traits:
+			b.object(names[f], v[f])
+		case fields.UserID:
+			b.field(names[f], v[f])
+			b.field("anonymousId", v[fields.AnonymousID])
+		default:
+			b.field(names[f], v[f])
+		}
 	}
-	b.time(f.timestamp)
-	if f.context != nil {
-		b.object("context", f.context)
+	b.time(v[fields.Timestamp])
+	if v[fields.Context] != nil {
+		b.object("context", v[fields.Context])
 	}
+	return b.close()
+}
+
+// deletion returns the body for a deletion request.
+func (v *values) deletion() ([]byte, error) {
+	b := body{kind: "delete", out: make([]byte, 0, v.size([]fields.Field{fields.UserID}))}
+	b.open(`{"type":`, v[fields.Type])
+	if v[fields.UserID] == nil {
+		b.missing(fields.UserID)
+	}
+	b.field("userId", v[fields.UserID])
+	b.time(v[fields.Timestamp])
 	return b.close()
 }
 
@@ -193,12 +165,8 @@ func (b *body) field(name string, value []byte) {
 	b.out = append(b.out, value...)
 }
 
-// need writes a required field.
-func (b *body) need(name string, value []byte) {
-	if value == nil {
-		b.fail("webhook: a call of type %s requires %s", b.kind, name)
-	}
-	b.field(name, value)
+func (b *body) missing(f fields.Field) {
+	b.fail("webhook: a call of type %s requires %s", b.kind, fields.Names[f])
 }
 
 // object writes an object field, which defaults to {}.
@@ -210,26 +178,6 @@ func (b *body) object(name string, value []byte) {
 		b.fail("webhook: %s of a call of type %s is %.40s, not an object", name, b.kind, value)
 	}
 	b.field(name, value)
-}
-
-func (b *body) user(f *fields) {
-	b.field("userId", f.userID)
-	b.field("anonymousId", f.anonymousID)
-}
-
-func (b *body) alias(f *fields, names AliasFields) {
-	previous, user := "Previous ID", "User ID"
-	if names == AliasCamelCase {
-		previous, user = "previousId", "userId"
-	}
-	if f.previousID == nil || f.userID == nil {
-		b.need("previousId", f.previousID)
-		b.need("userId", f.userID)
-		return
-	}
-	b.field(previous, f.previousID)
-	b.field(user, f.userID)
-	b.field("anonymousId", f.anonymousID)
 }
 
 // timeLayout is the format of timestamps.
@@ -269,8 +217,8 @@ func isWrittenTime(value []byte) bool {
 }
 
 // pageProperties returns a page's properties with its name and category.
-func (f *fields) pageProperties() []byte {
-	return withMember(withMember(f.properties, `"name"`, f.name), `"category"`, f.category)
+func (v *values) pageProperties() []byte {
+	return withMember(withMember(v[fields.Properties], `"name"`, v[fields.Name]), `"category"`, v[fields.Category])
 }
 
 // withMember appends a field to an object in canonical form, unless the object has the key or value

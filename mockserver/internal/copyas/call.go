@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -84,9 +85,9 @@ func otherMembers(c *tracking.Call) []string {
 // namedValues returns the names and values of the IDs and names in a call.
 func namedValues(c *tracking.Call) (values [][2]string) {
 	typ := fields.TypeNamed(c.Type)
-	for _, f := range []fields.Field{fields.UserID, fields.AnonymousID, fields.PreviousID, fields.GroupID, fields.Event, fields.Category, fields.Name} {
-		if value := *fields.TextOf(c, f); value != "" && typ.Has(f) {
-			values = append(values, [2]string{fields.Names[f], value})
+	for _, f := range append([]fields.Field{fields.UserID, fields.AnonymousID}, typ.Own...) {
+		if text := callfields.TextOf(c, f); text != nil && *text != "" {
+			values = append(values, [2]string{fields.Names[f], *text})
 		}
 	}
 	return values

@@ -134,7 +134,7 @@ func goCall(c *tracking.Call) string {
 		name  string
 		field fields.Field
 	}{{propertiesField(c.Type), fields.Describing(c.Type)}, {"Context", fields.Context}, {"Integrations", fields.Integrations}} {
-		if value := member(c, f.field); value != nil && f.name != "" && value[0] == '{' {
+		if value := member(c, f.field); value != nil && fields.TypeNamed(c.Type).Has(f.field) && value[0] == '{' {
 			out.WriteString(f.name + ": ")
 			goValue(&out, value)
 			out.WriteString(",\n")
@@ -147,13 +147,10 @@ func goCall(c *tracking.Call) string {
 	return out.String()
 }
 
-// propertiesField returns the name of the Go field for properties or traits, or "".
+// propertiesField returns the name of the Go field for properties or traits.
 func propertiesField(typ string) string {
-	switch typ {
-	case "track", "screen":
-		return "Properties"
-	case "alias":
-		return ""
+	if typ == "page" {
+		return "Traits" // the client sends them as properties
 	}
-	return "Traits"
+	return upper(fields.Names[fields.Describing(typ)])
 }

@@ -11,7 +11,7 @@ import (
 // Node returns a module that sends the call with the Node library of the service, or "" if
 // the library has no method for it.
 func Node(to Collector, c *tracking.Call) string {
-	if !IsTyped(c) {
+	if !IsTyped(c) || fields.TypeNamed(c.Type).Short == "" {
 		return ""
 	}
 	key := "process.env.WRITE_KEY"

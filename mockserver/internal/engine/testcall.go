@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -42,20 +43,15 @@ func testCall(typ, id string) []byte {
 		"type": typ, "messageId": id, "userId": "test-user", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 		"context": map[string]any{"library": map[string]any{"name": "collector"}},
 	}
-	sample := map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}
-	switch typ {
-	case "track":
-		call["event"], call["properties"] = "Test Call", sample
-	case "page":
-		call["name"], call["properties"] = "Test", map[string]any{"path": "/test", "referrer": "", "title": "Test", "url": "https://example.com/test"}
-	case "screen":
-		call["name"] = "Test"
-	case "identify":
-		call["traits"] = sample
-	case "group":
-		call["groupId"], call["traits"] = "test-group", sample
-	case "alias":
-		call["previousId"] = "test-before"
+	for _, f := range fields.TypeNamed(typ).Own {
+		if name := fields.Names[f]; f.IsText() {
+			call[name] = "test-" + name
+		} else {
+			call[name] = map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}
+		}
+	}
+	if typ == "page" {
+		call["properties"] = map[string]any{"path": "/test", "referrer": "", "title": "Test", "url": "https://example.com/test"}
 	}
 	body, _ := json.Marshal(call) // cannot fail for strings and numbers
 	return body

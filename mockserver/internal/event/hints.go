@@ -25,9 +25,6 @@ var hints = map[tracking.Code]string{
 	tracking.CodeNotObject:        `Send each call as an object, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
 	tracking.CodeUnknownType:      "Set type to " + text.Alternatives(fields.Types) + ". It is case-sensitive.",
 	tracking.CodeNoUser:           "Set userId for a known user, or anonymousId for an unknown one.",
-	tracking.CodeNoEvent:          "Set event to the name of the event, such as Order Completed.",
-	tracking.CodeNoGroup:          "Set groupId to the ID of the company, account or team.",
-	tracking.CodeNoPrevious:       "Set previousId to the old ID of the user and userId to the new one.",
 	tracking.CodeBadProperties:    "Make properties an object or omit it.",
 	tracking.CodeBadTraits:        "Make traits an object or omit it.",
 	tracking.CodeBadContext:       "Make context an object or omit it.",
@@ -52,4 +49,12 @@ var hints = map[tracking.Code]string{
 	tracking.CodeNotFound:         "Send batches to /v1/batch and single calls to /v1/track, /v1/identify and so on.",
 	tracking.CodeWrongMethod:      "Use POST.",
 	tracking.CodeRelayLoop:        "Set the endpoint of the relay to another collector.",
+}
+
+func init() {
+	for _, typ := range fields.CallTypes {
+		if typ.Code != "" {
+			hints[tracking.Code(typ.Code)] = typ.Hint
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
@@ -161,7 +162,7 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 // isText reports whether a field of a call is a string.
 func isText(f fields.Field) bool {
 	var c Call
-	return fields.TextOf(&c.Call, f) != nil
+	return callfields.TextOf(&c.Call, f) != nil
 }
 
 // member parses the expected value of a field.
@@ -170,8 +171,8 @@ func (ps *problems) member(path []any, name string, value any) any {
 	if _, ok := want.(*matcher); ok {
 		return want
 	}
-	switch fields.ByName[name] {
-	case fields.Properties, fields.Traits, fields.Context, fields.Integrations:
+	switch {
+	case fields.ByName[name].IsObject():
 		if _, ok := want.(map[string]any); !ok {
 			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}

@@ -3,6 +3,5 @@
 //
 // [CallTypes] describes the types of calls.
 //
-// Its functions are stateless. They read JSON in one pass without building values. [ReadCall]
-// parses a stored call.
+// Its functions are stateless. They read JSON in one pass without building values.
 package fields

@@ -41,6 +41,23 @@ var Names = [...]string{
 	ReceivedAt: "receivedAt", WriteKey: "writeKey",
 }
 
+// About describes the fields that a sender sets, for help texts.
+var About = [...]string{
+	MessageID:    "the ID of the call (default: a new one)",
+	UserID:       "the ID of the user in your database",
+	AnonymousID:  "an ID for an anonymous user",
+	Event:        "the name of the event",
+	Name:         "the name of the page or screen",
+	Category:     "the category of the page or screen",
+	GroupID:      "the ID of the group: a company, an account, a team",
+	PreviousID:   "the previous ID of the user",
+	Properties:   "the properties, as a JSON object",
+	Traits:       "the traits, as a JSON object",
+	Context:      "the context, as a JSON object",
+	Integrations: `the destinations to include, as a JSON object: {"All":false,"Webhooks":true}`,
+	Timestamp:    "the time of the event, in ISO 8601 (default: now)",
+}
+
 // ByName maps names to fields.
 var ByName = func() map[string]Field {
 	fields := map[string]Field{}
@@ -51,6 +68,12 @@ var ByName = func() map[string]Field {
 	}
 	return fields
 }()
+
+// IsText reports whether f is an ID or a name of a call, except for the type and the messageId.
+func (f Field) IsText() bool { return f >= UserID && f <= PreviousID }
+
+// IsObject reports whether the value of f is an object.
+func (f Field) IsObject() bool { return f >= Properties && f <= Integrations }
 
 // Of returns the field with a quoted key.
 func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -42,18 +43,17 @@ func (i *Item) Call() *tracking.Call {
 // TitleOf returns a one-line title of a call: the event, the name of the page, or the IDs in the
 // call.
 func TitleOf(c *tracking.Call) string {
-	switch c.Type {
-	case "page", "screen":
-		if c.Category != "" && c.Name != "" {
-			return c.Category + " / " + c.Name
-		}
-		return c.Category + c.Name
-	case "group":
-		return c.GroupID
-	case "alias":
+	switch typ := fields.TypeNamed(c.Type); {
+	case c.Type == "alias":
 		return c.PreviousID + " → " + c.UserID
+	case typ.Title == fields.Name && c.Category != "" && c.Name != "":
+		return c.Category + " / " + c.Name
+	case typ.Title == fields.Name:
+		return c.Category + c.Name
+	case typ.Title == 0 && typ.Required != 0:
+		return *callfields.TextOf(c, typ.Required)
 	}
-	return fields.EventName(c)
+	return callfields.EventName(c)
 }
 
 // At returns the time of arrival.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -59,7 +59,7 @@ func TestPlanViolations(t *testing.T) {
 	require.Equal(t, success, rejecting.post("/v1/batch", mixedCalls).Body.String())
 	require.Equal(t, []string{"1", "4"}, ids(rejecting.Stored()))
 	for _, c := range rejecting.Stored() {
-		again, err := fields.ReadCall(c.Source, c.Body)
+		again, err := callfields.ReadCall(c.Source, c.Body)
 		require.NoError(t, err, "%s", c.Body)
 		assert.Equal(t, c, again)
 	}
@@ -99,7 +99,7 @@ func TestViolationsAreReportedOnce(t *testing.T) {
 	}
 	require.Len(t, in.Stored(), 8)
 	report := in.Stored()[4]
-	again, err := fields.ReadCall("violations", report.Body)
+	again, err := callfields.ReadCall("violations", report.Body)
 	require.NoError(t, err)
 	assert.Equal(t, report, again)
 	assert.Equal(t, ingest.ViolationEvent, report.Event)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -181,11 +182,7 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 // keptAsText reports whether the signed body keeps the number as a string. webhook.Payload
 // converts IDs and names to strings.
 func keptAsText(c canonical.Change) bool {
-	switch c.Path {
-	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
-		return c.Kind == canonical.ChangePrecision || c.Kind == canonical.ChangeOverflow
-	}
-	return false
+	return fields.ByName[c.Path].IsText() && (c.Kind == canonical.ChangePrecision || c.Kind == canonical.ChangeOverflow)
 }
 
 // checkPasted adds findings about the received body and signature. body is the signed body,

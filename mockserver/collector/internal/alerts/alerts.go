@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
@@ -132,7 +132,7 @@ func (a *Alerter) Observe(e event.Event) {
 	defer a.mu.Unlock()
 	f := finding{bad: true, reason: ended.Reason, messageID: ended.CallID}
 	if ended.Call != nil { // nil for replayed calls
-		f.event = cmp.Or(fields.EventName(ended.Call), ended.Call.Type)
+		f.event = cmp.Or(callfields.EventName(ended.Call), ended.Call.Type)
 	}
 	a.machine.failures[ended.Destination] = f
 	if ended.State == tracking.StateFailed {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
@@ -30,7 +31,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/infer"
 )
 
-const mcpInstructions = `These tools show the analytics calls (track, identify, page, screen, group, alias) that a
+var mcpInstructions = "These tools show the analytics calls (" + strings.Join(fields.Types, ", ") + `) that a
 collector received from programs, and their delivery to webhooks. To check tracking code: call get_status for the
 address that the program must send to, run the program, call wait_for_calls with the calls that it must send, and
 check_plan with its tracking plan. If a call is missing, use search_calls with the state "rejected".
@@ -69,7 +70,9 @@ func newToolServer(c *client, writeKey string, changes bool) *mcp.Server {
 		destructive := false
 		return mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{DestructiveHint: &destructive}}
 	}
-	addTool(s, changing("send_test_call", "Send a call to the collector, which stores it and delivers it to its destinations. An invalid call is not sent, and the error explains the problem."), t.sendTestCall)
+	send := changing("send_test_call", "Send a call to the collector, which stores it and delivers it to its destinations. An invalid call is not sent, and the error explains the problem.")
+	send.InputSchema = callSchema()
+	addTool(s, send, t.sendTestCall)
 	addTool(s, changing("test_destination", "Send a synthetic test call to each webhook of a destination, once, and show the responses. The call is not stored."), t.testOne)
 	addTool(s, changing("replay_calls", "Deliver calls to a destination again, by default all failed calls. Use dryRun first to count them."), t.replayCalls)
 	return s
@@ -79,7 +82,7 @@ func newToolServer(c *client, writeKey string, changes bool) *mcp.Server {
 type callFilter struct {
 	MessageID []string `json:"messageId,omitempty" jsonschema:"only the calls with these IDs"`
 	Source    []string `json:"source,omitempty" jsonschema:"only calls of these sources"`
-	Type      []string `json:"type,omitempty" jsonschema:"only calls of these types: track, identify, page, screen, group, alias or delete"`
+	Type      []string `json:"type,omitempty" jsonschema:"only calls of these types; delete stands for deletion requests"`
 	Event     string   `json:"event,omitempty" jsonschema:"only track calls with this event, and page and screen calls with this name; a trailing * matches any suffix"`
 	UserID    string   `json:"userId,omitempty" jsonschema:"only calls with this userId or anonymousId"`
 	Text      string   `json:"text,omitempty" jsonschema:"only calls whose body contains this text"`
@@ -324,7 +327,7 @@ func (t tools) waitForCalls(ctx context.Context, in waitArgs) (r toolResult, err
 
 type eventArgs struct {
 	Source    string `json:"source,omitempty" jsonschema:"only events of this source"`
-	Type      string `json:"type,omitempty" jsonschema:"only events of this type: track, page, screen, identify or group"`
+	Type      string `json:"type,omitempty" jsonschema:"only events of this type of call"`
 	Event     string `json:"event,omitempty" jsonschema:"only events, pages and screens with this name"`
 	Anomalies bool   `json:"anomalies,omitempty" jsonschema:"only events with anomalies"`
 	pageArgs
@@ -539,45 +542,41 @@ func (t tools) listProblems(ctx context.Context, in pageArgs) (r toolResult, err
 	return r, err
 }
 
-// A testCall is a call to send.
-type testCall struct {
-	Type         string         `json:"type" jsonschema:"track, identify, page, screen, group or alias"`
-	Event        string         `json:"event,omitempty" jsonschema:"the event of a track call"`
-	Name         string         `json:"name,omitempty" jsonschema:"the name of a page or screen"`
-	UserID       string         `json:"userId,omitempty"`
-	AnonymousID  string         `json:"anonymousId,omitempty"`
-	GroupID      string         `json:"groupId,omitempty"`
-	PreviousID   string         `json:"previousId,omitempty" jsonschema:"the previous user ID of an alias call"`
-	Properties   map[string]any `json:"properties,omitempty"`
-	Traits       map[string]any `json:"traits,omitempty"`
-	Context      map[string]any `json:"context,omitempty"`
-	Integrations map[string]any `json:"integrations,omitempty"`
-	MessageID    string         `json:"messageId,omitempty" jsonschema:"the default is a new ID"`
-	Timestamp    string         `json:"timestamp,omitempty" jsonschema:"in ISO 8601; the default is now"`
+// callSchema returns the schema of the arguments of sendTestCall: the fields of a call, and wait.
+func callSchema() *jsonschema.Schema {
+	arguments := map[string]*jsonschema.Schema{
+		"type": {Type: "string", Description: text.Alternatives(fields.Types)},
+		"wait": {Type: "string", Description: "how long to wait for the results of the destinations, such as 10s, at most 1m; the default is not to wait"},
+	}
+	for f, about := range fields.About {
+		switch {
+		case fields.Field(f).IsObject():
+			arguments[fields.Names[f]] = &jsonschema.Schema{Type: "object", Description: about}
+		case about != "":
+			arguments[fields.Names[f]] = &jsonschema.Schema{Type: "string", Description: about}
+		}
+	}
+	return &jsonschema.Schema{Type: "object", Properties: arguments, Required: []string{"type"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 }
 
-type sendArgs struct {
-	testCall
-	Wait string `json:"wait,omitempty" jsonschema:"how long to wait for the results of the destinations, such as 10s, at most 1m; the default is not to wait"`
-}
-
-func (t tools) sendTestCall(ctx context.Context, in sendArgs) (r toolResult, err error) {
-	wait, err := duration("wait", in.Wait, time.Minute)
+func (t tools) sendTestCall(ctx context.Context, c map[string]any) (r toolResult, err error) {
+	argument := func(name string) string { value, _ := c[name].(string); return value }
+	wait, err := duration("wait", argument("wait"), time.Minute)
 	if err != nil {
 		return r, err
 	}
-	c := in.testCall
-	c.MessageID = cmp.Or(c.MessageID, "mcp-"+strings.ToLower(rand.Text()))
-	c.Timestamp = cmp.Or(c.Timestamp, time.Now().UTC().Format(time.RFC3339Nano))
+	delete(c, "wait")
+	id := cmp.Or(argument("messageId"), "mcp-"+strings.ToLower(rand.Text()))
+	c["messageId"], c["timestamp"] = id, cmp.Or(argument("timestamp"), time.Now().UTC().Format(time.RFC3339Nano))
 	if err := t.sendCall(ctx, t.writeKey, c); err != nil {
 		return r, err
 	}
 	r.Summary = "accepted; see its deliveries with get_call"
-	r.Untrusted = map[string]any{"messageId": c.MessageID}
+	r.Untrusted = map[string]any{"messageId": id}
 	if wait == 0 {
 		return r, nil
 	}
-	sent, decided, err := t.delivered(ctx, c.MessageID, wait)
+	sent, decided, err := t.delivered(ctx, id, wait)
 	if err != nil {
 		return r, err
 	}

@@ -41,10 +41,9 @@ func New() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "collector",
 		Short: "Collect analytics calls and forward them to webhooks",
-		Long: `Collector receives analytics calls over HTTP (identify, track, page, screen, group
-and alias), stores each on disk before it responds, and forwards it to webhooks:
-signed, retried for four hours, and recorded in a ledger that accounts for every
-call.
+		Long: `Collector receives analytics calls over HTTP, stores each on disk before it
+responds, and forwards it to webhooks: signed, retried for four hours, and
+recorded in a ledger that accounts for every call.
 
 Try it in two terminals:
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -26,70 +27,19 @@ type sendFlags struct {
 	client
 	writeKey string
 	wait     time.Duration
-	texts    map[string]*string // values of string fields, keyed by field
-	objects  map[string]*string
+	values   map[fields.Field]*string
 }
 
-// A kind is a type of call that can be sent.
-type kind struct {
-	name, short, example string
-	texts                []member // string fields in addition to everyText
-	objects              []member
-	required             []string // names of required flags
-	oneOf                []string // names of flags; at least one of them is required
+// commonFields contains the fields of all types of calls that have a flag.
+var commonFields = []fields.Field{fields.UserID, fields.AnonymousID, fields.MessageID, fields.Timestamp, fields.Context, fields.Integrations}
+
+// flagOf returns the name of a field's flag, such as user-id.
+func flagOf(f fields.Field) string {
+	return strings.ReplaceAll(fields.Names[f], "Id", "-id")
 }
-
-// A member is a field of a call with its flag.
-type member struct{ name, flag, help string }
-
-var (
-	userFlags  = []string{"user-id", "anonymous-id"}
-	traits     = member{"traits", "traits", "the traits, as a JSON object"}
-	properties = member{"properties", "properties", "the properties, as a JSON object"}
-	kinds      = []kind{
-		{
-			name: "identify", short: "Identify a user", objects: []member{traits}, oneOf: userFlags,
-			example: `collector send identify --user-id u1 --traits '{"plan":"Pro"}'`,
-		},
-		{
-			name: "track", short: "Record an event", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
-			texts:   []member{{"event", "event", "the name of the event"}},
-			example: `collector send track --event 'Signed Up' --user-id u1 --properties '{"plan":"Pro"}'`,
-		},
-		{
-			name: "page", short: "Record a page view", objects: []member{properties}, oneOf: userFlags,
-			texts:   []member{{"name", "name", "the name of the page"}, {"category", "category", "the category of the page"}},
-			example: `collector send page --name Pricing --user-id u1 --properties '{"path":"/pricing"}'`,
-		},
-		{
-			name: "screen", short: "Record a screen view", objects: []member{properties}, oneOf: userFlags,
-			texts:   []member{{"name", "name", "the name of the screen"}, {"category", "category", "the category of the screen"}},
-			example: `collector send screen --name Home --anonymous-id a1`,
-		},
-		{
-			name: "group", short: "Add a user to a group", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
-			texts:   []member{{"groupId", "group-id", "the ID of the group: a company, an account, a team"}},
-			example: `collector send group --group-id acme --user-id u1 --traits '{"employees":120}'`,
-		},
-		{
-			name: "alias", short: "Link two IDs of a user", required: []string{"user-id", "previous-id"},
-			texts:   []member{{"previousId", "previous-id", "the previous ID of the user"}},
-			example: `collector send alias --user-id u1 --previous-id a1`,
-		},
-	}
-	everyText = []member{
-		{"userId", "user-id", "the ID of the user in your database"},
-		{"anonymousId", "anonymous-id", "an ID for an anonymous user"},
-		{"messageId", "message-id", "the ID of the call (default: a new one)"},
-		{"timestamp", "timestamp", "the time of the event, in ISO 8601 (default: now)"},
-	}
-	everyObject = []member{
-		{"context", "context", "the context, as a JSON object"},
-		{"integrations", "integrations", `the destinations to include, as a JSON object: {"All":false,"Webhooks":true}`},
-	}
-)
 
 func newSend() *cobra.Command {
+	example := "  collector send track " + fields.TypeNamed("track").Example
 	cmd := &cobra.Command{
 		Use:   "send",
 		Short: "Send a call to test a collector and its destinations",
@@ -97,76 +47,71 @@ func newSend() *cobra.Command {
 each result; the command fails if a delivery failed.
 
 JSON objects can also be read from a file: --properties @properties.json`,
-		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
+		Example: example + "\n" + example + " --wait 10s",
 	}
-	for _, k := range kinds {
-		cmd.AddCommand(newSendKind(k))
+	for i := range fields.CallTypes {
+		cmd.AddCommand(newSendType(&fields.CallTypes[i]))
 	}
 	return group(cmd)
 }
 
-func newSendKind(k kind) *cobra.Command {
-	f := sendFlags{texts: map[string]*string{}, objects: map[string]*string{}}
+func newSendType(typ *fields.CallType) *cobra.Command {
+	f := sendFlags{values: map[fields.Field]*string{}}
 	cmd := &cobra.Command{
-		Use:     k.name,
-		Short:   k.short,
-		Example: "  " + k.example,
+		Use:     typ.Name,
+		Short:   typ.About,
+		Example: "  collector send " + typ.Name + " " + typ.Example,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := k.require(cmd); err != nil {
+			if err := requireFields(cmd, typ); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
 			cmd.SetContext(ctx)
-			return f.send(cmd, k.name)
+			return f.send(cmd, typ.Name)
 		},
 	}
 	flags := cmd.Flags()
-	for _, m := range append(everyText, k.texts...) {
-		f.texts[m.name] = flags.String(m.flag, "", m.help)
-		if m.flag == "event" {
-			_ = cmd.RegisterFlagCompletionFunc(m.flag, f.eventNames())
+	for _, m := range slices.Concat(commonFields, typ.Own) {
+		f.values[m] = flags.String(flagOf(m), "", fields.About[m])
+		if m == fields.Event {
+			_ = cmd.RegisterFlagCompletionFunc(flagOf(m), f.eventNames())
 		}
-	}
-	for _, m := range append(everyObject, k.objects...) {
-		f.objects[m.name] = flags.String(m.flag, "", m.help)
 	}
 	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which works with collector dev)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the destinations and their results")
 	return f.addTo(cmd)
 }
 
-// require checks that the required flags are set.
-func (k kind) require(cmd *cobra.Command) error {
-	for _, name := range k.required {
-		if err := requireOne(cmd, name); err != nil {
+// requireFields checks that the flags of required fields are set.
+func requireFields(cmd *cobra.Command, typ *fields.CallType) error {
+	if typ.Required != 0 {
+		if err := requireOne(cmd, flagOf(typ.Required)); err != nil {
 			return err
 		}
 	}
-	if len(k.oneOf) == 0 {
-		return nil
+	if typ.NoUser != "" {
+		return requireOne(cmd, flagOf(fields.UserID))
 	}
-	return requireOne(cmd, k.oneOf...)
+	return requireOne(cmd, flagOf(fields.UserID), flagOf(fields.AnonymousID))
 }
 
 // call returns the call.
-func (f *sendFlags) call(kind string) (map[string]any, error) {
-	c := map[string]any{"type": kind, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
-	for name, value := range f.texts {
-		if *value != "" {
-			c[name] = *value
+func (f *sendFlags) call(typ string) (map[string]any, error) {
+	c := map[string]any{"type": typ, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
+	for m, value := range f.values {
+		switch {
+		case *value == "":
+		case m.IsObject():
+			object, err := readObject(*value)
+			if err != nil {
+				return nil, usagef("--%s: %w", flagOf(m), err)
+			}
+			c[fields.Names[m]] = object
+		default:
+			c[fields.Names[m]] = *value
 		}
-	}
-	for name, value := range f.objects {
-		if *value == "" {
-			continue
-		}
-		object, err := readObject(*value)
-		if err != nil {
-			return nil, usagef("--%s: %w", name, err)
-		}
-		c[name] = object
 	}
 	return c, nil
 }
@@ -191,8 +136,8 @@ func readObject(s string) (json.RawMessage, error) {
 	return text, nil
 }
 
-func (f *sendFlags) send(cmd *cobra.Command, kind string) error {
-	c, err := f.call(kind)
+func (f *sendFlags) send(cmd *cobra.Command, typ string) error {
+	c, err := f.call(typ)
 	if err != nil {
 		return err
 	}
@@ -204,7 +149,7 @@ func (f *sendFlags) send(cmd *cobra.Command, kind string) error {
 		return f.showResult(cmd, id)
 	}
 	return f.output.write(cmd, map[string]any{"messageId": id}, "", func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "Accepted %s call, messageId %s\n", kind, id)
+		_, err := fmt.Fprintf(out, "Accepted %s call, messageId %s\n", typ, id)
 		return err
 	})
 }

@@ -118,7 +118,7 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
 	for seq := range uint64(2) { // another process repeats the outcome of the replay
-		_ = a.ReadOutcomes(t.Context(), 2+seq, record.WriteID{}, []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}})
+		_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2 + seq, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}}})
 		check(tracking.Ledger{Accepted: 3, Delivered: 3})
 	}
 }

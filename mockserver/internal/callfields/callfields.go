@@ -1,0 +1,83 @@
+// Package callfields connects the fields of package fields with [tracking.Call].
+package callfields
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// ReadCall parses a stored call. It retains body.
+func ReadCall(source string, body []byte) (tracking.Call, error) {
+	c := tracking.Call{Source: source, Body: body}
+	s := jsonscan.New(body)
+	err := s.Object(func(key []byte) error {
+		value, err := s.Value()
+		if err != nil {
+			return err
+		}
+		switch f := fields.Of(key); f {
+		case fields.ReceivedAt:
+			c.ReceivedAt, err = fields.ReadTime(fields.TimeText(value))
+		case fields.SentAt:
+			c.SentAt, err = fields.ReadTime(fields.TimeText(value))
+		case fields.OriginalTimestamp:
+			c.OriginalTimestamp, err = fields.ReadTime(fields.TimeText(value))
+		case fields.Timestamp:
+			c.Timestamp, err = fields.ReadTime(fields.TimeText(value))
+		default:
+			if to := TextOf(&c, f); to != nil {
+				*to = fields.Text(value)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		err = s.End()
+	}
+	if err != nil {
+		return tracking.Call{}, fmt.Errorf("mockserver: a stored call cannot be read: %w", err)
+	}
+	return c, nil
+}
+
+// TextOf returns a pointer to the string of a call that contains a field. It returns nil for other
+// fields.
+func TextOf(c *tracking.Call, f fields.Field) *string {
+	switch f {
+	case fields.MessageID:
+		return &c.ID
+	case fields.Type:
+		return &c.Type
+	case fields.UserID:
+		return &c.UserID
+	case fields.AnonymousID:
+		return &c.AnonymousID
+	case fields.Event:
+		return &c.Event
+	case fields.Name:
+		return &c.Name
+	case fields.Category:
+		return &c.Category
+	case fields.GroupID:
+		return &c.GroupID
+	case fields.PreviousID:
+		return &c.PreviousID
+	}
+	return nil
+}
+
+// EventName returns the name of the event of a track call, or the name of a page or screen. For
+// other types of calls it returns "". A rejected call of an unknown type may have either name.
+func EventName(c *tracking.Call) string {
+	switch t := fields.TypeNamed(c.Type); {
+	case t.Name == "":
+		return cmp.Or(c.Event, c.Name)
+	case t.Title != 0:
+		return *TextOf(c, t.Title)
+	}
+	return ""
+}

@@ -1,0 +1,18 @@
+package callfields_test
+
+import (
+	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+func TestEventName(t *testing.T) {
+	for typ, want := range map[string]string{
+		"track": "Signed Up", "page": "Home", "screen": "Home", "identify": "", "group": "", "alias": "", "trak": "Signed Up",
+	} {
+		if got := callfields.EventName(&tracking.Call{Type: typ, Event: "Signed Up", Name: "Home"}); got != want {
+			t.Errorf("the event of a %s call is %q, want %q", typ, got, want)
+		}
+	}
+}
