@@ -163,7 +163,7 @@ func TestMessagesReadTwiceCountOnce(t *testing.T) {
 		if seq == 1 {
 			read[0].Ref.Seq = 3
 		}
-		if err := a.ReadOutcomes(t.Context(), seq, record.WriteID{}, read); err != nil {
+		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: seq, All: read}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,8 +222,8 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 			synctest.Wait()
 		}
 		outcome := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}
-		wait("both", func() error { return a.ReachedBoth(t.Context(), 1, 1) })
-		wait("calls", func() error { return a.Reached(t.Context(), 3) })
+		wait("both", func() error { return a.Reached(t.Context(), 1, 1) })
+		wait("calls", func() error { return a.Reached(t.Context(), 3, 0) })
 		wait("beyond", func() error {
 			beyond, err := a.ReadUpTo(t.Context(), 1, 1)
 			if beyond != 3 {
@@ -249,7 +249,9 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 			}
 		}
 		check()
-		wait("outcome", func() error { return a.ReadOutcomes(t.Context(), 1, id, []record.Outcome{outcome, outcome}) })
+		wait("outcome", func() error {
+			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, ID: id, All: []record.Outcome{outcome, outcome}})
+		})
 		check("beyond")
 		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 9})
 		check("beyond")
@@ -258,10 +260,14 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 		if got := <-counted; !slices.Equal(got, []bool{true, false}) {
 			t.Errorf("got %v", got)
 		}
-		wait("again", func() error { return a.ReadOutcomes(t.Context(), 2, id, []record.Outcome{outcome}) })
+		wait("again", func() error {
+			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2, ID: id, All: []record.Outcome{outcome}})
+		})
 		a.Expect(id, counted)
 		a.Forget(id)
-		wait("forgotten", func() error { return a.ReadOutcomes(t.Context(), 3, id, []record.Outcome{outcome}) })
+		wait("forgotten", func() error {
+			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 3, ID: id, All: []record.Outcome{outcome}})
+		})
 		if len(counted) != 0 {
 			t.Error("the result of a write was sent twice")
 		}
@@ -273,7 +279,7 @@ func TestReadersEndIfReadingFails(t *testing.T) {
 		a, failed := New(), errors.New("failed")
 		errs := make(chan error, 2)
 		for _, wait := range []func() error{
-			func() error { return a.Reached(t.Context(), 1) },
+			func() error { return a.Reached(t.Context(), 1, 0) },
 			func() error { _, err := a.ReadUpTo(t.Context(), 1, 1); return err },
 		} {
 			go func() { errs <- wait() }()
@@ -282,7 +288,7 @@ func TestReadersEndIfReadingFails(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		canceled := errors.New("canceled")
 		cancel(canceled)
-		if err := a.Reached(ctx, 1); err != canceled {
+		if err := a.Reached(ctx, 1, 0); err != canceled {
 			t.Errorf("got %v", err)
 		}
 		a.Fail(failed)

@@ -17,7 +17,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 	end := func(o record.Outcome) {
 		o.Attached, o.Accepted = map[string]uint64{"crm": 1, "mail": 2}[o.Destination], time.UnixMilli(int64(o.Ref.Seq))
 		outcomes++
-		if err := a.ReadOutcomes(t.Context(), outcomes, record.WriteID{}, []record.Outcome{o}); err != nil {
+		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: outcomes, All: []record.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 	}
 	for i, m := range []*record.Calls{
 		{Kind: record.KindAttach, Name: "crm"},
-		{Kind: record.KindAttach, Name: "mail", Sources: []string{"web"}},
+		{Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"web"}}},
 		{Kind: record.KindCalls, Name: "web", Calls: 3},
 		{Kind: record.KindCalls, Name: "ios", Calls: 2},
 	} {
@@ -52,7 +52,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 	check("finished 3, first outcome 3, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 4")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 4}, Attempt: 2, Delivered: 2})
 	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 0")
-	a.ReadCalls(&record.Calls{Seq: 5, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateDelivered, Oldest: time.UnixMilli(3)})
+	a.ReadCalls(&record.Calls{Seq: 5, Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 3}})
 	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 3")
 }
 
@@ -60,13 +60,13 @@ func TestFloorsAdvance(t *testing.T) {
 	a := New()
 	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 1})
-	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Sources: []string{"ios"}})
+	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Control: record.Control{Sources: []string{"ios"}}})
 	b := a.Accounts["crm"]
 	if _, fresh := a.Ledgers(); a.CanAdvance("crm") || a.Finished() != 1 || !slices.Equal(a.Behind(3), []string{"crm"}) || !fresh["crm"] {
 		t.Error("the first attempt of message 2 has not finished")
 	}
 	end := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1}
-	if err := a.ReadOutcomes(t.Context(), 1, record.WriteID{}, []record.Outcome{end}); err != nil {
+	if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{end}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -14,23 +14,23 @@ import (
 func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (problems map[string][]string, all []journal.Verification) {
 	calls := []*record.Calls{
 		{Kind: record.KindAttach, Name: "crm"},
-		{Kind: record.KindAttach, Name: "mail", Sources: []string{"web"}},
+		{Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"web"}}},
 		{Kind: record.KindAttach, Name: "old"},
 		{Kind: record.KindCalls, Name: "web", Calls: 3},
 		{Kind: record.KindCalls, Name: "ios", Calls: 200},
-		{Kind: record.KindAttach, Name: "mail", Sources: []string{"ios"}},
+		{Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios"}}},
 		{Kind: record.KindCalls, Name: "ios", Calls: 1},
 		{Kind: record.KindDetach, Name: "old"},
-		{Kind: record.KindReplay, Name: "old", Calls: 1, From: tracking.StateDelivered},
-		{Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateFailed},
-		{Kind: record.KindLost, Name: "none", Lost: record.Span{First: 12, Last: 12}},
+		{Kind: record.KindReplay, Name: "old", Calls: 1, Control: record.Control{From: uint8(tracking.StateDelivered)}},
+		{Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateFailed)}},
+		{Kind: record.KindLost, Name: "none", Control: record.Control{First: 12, Last: 12}},
 	}
 	a := New()
 	for i, m := range calls {
-		m.Seq, m.At, m.Oldest = uint64(i+1), time.UnixMilli(int64(i+1)), time.UnixMilli(1)
+		m.Seq, m.At, m.Oldest = uint64(i+1), time.UnixMilli(int64(i+1)), 1
 		a.ReadCalls(m)
 	}
-	if err := a.ReadOutcomes(t.Context(), 1, record.WriteID{}, outcomes); err != nil {
+	if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: outcomes}); err != nil {
 		t.Fatal(err)
 	}
 	r := NewRecount(New(), a.Claim(map[string]uint64{"crm": 7}))

@@ -18,12 +18,12 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	}
 	a := New()
 	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
-	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindAttach, Name: "mail", Sources: []string{"ios"}})
+	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios"}}})
 	third := &record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 3}
 	a.ReadCalls(third)
 	a.ReadCalls(&record.Calls{Seq: 4, Kind: record.KindCalls, Name: "web", Calls: 2})
 	for i, o := range []record.Outcome{outcome(3, 0, 1, 2, 0), outcome(4, 0, 1, 1, 0)} {
-		if err := a.ReadOutcomes(t.Context(), uint64(i+1), record.WriteID{}, []record.Outcome{o}); err != nil {
+		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: []record.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
