@@ -13,7 +13,7 @@
 //		Properties: map[string]interface{}{"artist": "Dwele"},
 //	})
 //
-// There are six kinds of calls:
+// The kinds of calls are:
 //
 //   - [Client.Identify] sets the traits of a user.
 //   - [Client.Track] records an event.
@@ -120,7 +120,7 @@
 //
 // # Blocking
 //
-// The six calls do not wait for the network. If Config.MaxBytes of memory is in use, or
+// The methods for calls do not wait for the network. If Config.MaxBytes of memory is in use, or
 // with a spool Config.SpoolMaxBytes of disk space, they return [ErrQueueFull].
 // Config.WhenFull can make them wait or drop the oldest calls instead. [Client.Enqueue]
 // limits the wait with a context.

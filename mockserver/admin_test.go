@@ -18,7 +18,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -168,11 +170,11 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `parameter state is "lost"; use pending, delivered, failed or filtered`},
-		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use track, identify, page, screen, group, alias or delete`},
-		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use track, identify, page, screen or group`},
-		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use track, identify, page, screen, group, alias, delete`},
+		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use ` + text.Alternatives(fields.StoredTypes)},
+		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use ` + text.Alternatives(fields.StoredTypes)},
+		{"GET", "/destinations/hook/failed?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use ` + text.Alternatives(fields.StoredTypes)},
+		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use ` + text.Alternatives(fields.EventTypes)},
+		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use ` + strings.Join(fields.StoredTypes, ", ")},
 		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `unknown parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is retained`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the lists of types of calls")
 
-// TestClientHasCallTypes checks that the client and its guide have the types of calls of the
-// collector.
+// TestClientHasCallTypes checks that the client, its golden file and its guide have the types of
+// calls of the collector.
 func TestClientHasCallTypes(t *testing.T) {
 	client := reflect.ValueOf(analytics.New("key"))
 	for _, typ := range fields.Types {
@@ -35,7 +35,10 @@ func TestClientHasCallTypes(t *testing.T) {
 	}
 	text, err := os.ReadFile("../docs/client.md")
 	require.NoError(t, err)
+	wire, err := os.ReadFile("../testdata/wire/batch.json")
+	require.NoError(t, err)
 	for _, typ := range fields.Types {
+		assert.Contains(t, string(wire), `"type":"`+typ+`"`, "testdata/wire/batch.json contains no %s call", typ)
 		assert.Contains(t, string(text), "`client."+strings.ToUpper(typ[:1])+typ[1:]+"`", "docs/client.md does not describe %s calls", typ)
 	}
 }

@@ -5,16 +5,24 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // TestPayloadGolden compares the body of each type with the documented body.
 func TestPayloadGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
-	if err != nil || len(files) < 8 {
-		t.Fatalf("found %d files, error %v", len(files), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range fields.StoredTypes {
+		if file := filepath.Join("testdata", "payload", typ+".call.json"); !slices.Contains(files, file) {
+			t.Errorf("%s is missing", file)
+		}
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".call.json")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -13,6 +14,14 @@ func TestEventName(t *testing.T) {
 	} {
 		if got := callfields.EventName(&tracking.Call{Type: typ, Event: "Signed Up", Name: "Home"}); got != want {
 			t.Errorf("the event of a %s call is %q, want %q", typ, got, want)
+		}
+	}
+}
+
+func TestCallHasEveryTextField(t *testing.T) {
+	for f, name := range fields.Names {
+		if fields.Field(f).IsText() && callfields.TextOf(new(tracking.Call), fields.Field(f)) == nil {
+			t.Errorf("TextOf returns nil for %s", name)
 		}
 	}
 }

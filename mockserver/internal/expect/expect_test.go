@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -224,7 +225,7 @@ func TestParseErrors(t *testing.T) {
 		`{"expect":[{"evnt":"A"}]}`:                             `expect[0].evnt is not a known field: did you mean event?`,
 		`{"expect":[{"userID":"A"}]}`:                           `expect[0].userID is not a known field: did you mean userId?`,
 		`{"expect":[{"type":"trakc"}]}`:                         `expect[0].type is "trakc", an unknown type: did you mean track?`,
-		`{"expect":[{"type":"delete"}]}`:                        `expect[0].type is "delete", an unknown type: use track, identify, page, screen, group, alias`,
+		`{"expect":[{"type":"delete"}]}`:                        `expect[0].type is "delete", an unknown type: use ` + strings.Join(fields.Types, ", "),
 		`{"expect":[{"event":3}]}`:                              `expect[0].event is 3: make it a string, null, or a matcher such as {"$regexp": "^a"}`,
 		`{"expect":[{"properties":3}]}`:                         `expect[0].properties is 3: make it an object with the expected fields`,
 		`{"expect":[{"count":-1}]}`:                             `expect[0].count is -1: use a whole number from 0`,
