@@ -66,7 +66,7 @@ func TestFillKeepsNewest(t *testing.T) {
 
 // TestKeySet compares a keySet with a map, below and above the expected number of keys.
 func TestKeySet(t *testing.T) {
-	const full = 10 * bucketKeys
+	const full = 3 * segmentKeys
 	var s keySet
 	want := map[event.Key]bool{}
 	key := func(i int) event.Key { return event.KeyOf("web", fmt.Sprint(i)) }

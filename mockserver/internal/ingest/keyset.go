@@ -3,58 +3,94 @@ package ingest
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-// A keySet is a set of keys. It takes about 12 bytes per key, because it stores only half of each
-// key: the other half selects the bucket. A key that was not added is therefore found with a
-// probability of about one in 10^18.
+// A keySet is a set of keys. It takes about 12 bytes per key when it is full, because it stores only
+// half of each key: the other half selects the segment. A key that was not added is therefore found
+// with a probability of about one in 10^17.
 type keySet struct {
-	buckets [][]uint64 // nil if no key was added
-	size    int
+	segments []segment // nil if no key was added
+	size     int
 }
 
-// bucketKeys is the average number of keys in a bucket of a full set. Most buckets of a full set
-// then fit into the 32 elements that append allocates.
-const bucketKeys = 24
+// A segment is a hash table with linear probing. A slot contains half of a key, or 0. The number of
+// slots is a power of two, or 0, and at least a quarter of the slots are empty.
+type segment struct {
+	slots []uint64
+	used  int
+}
+
+// segmentKeys is the average number of keys in a segment of a full set. Nearly all segments of a full
+// set then have 1024 slots.
+const segmentKeys = 680
 
 // add adds a key. full is the maximum number of keys.
 func (s *keySet) add(k event.Key, full int) {
-	if s.buckets == nil {
-		s.buckets = make([][]uint64, full/bucketKeys+1)
+	if s.segments == nil {
+		s.segments = make([]segment, full/segmentKeys+1)
 	}
-	b, half := s.bucket(k)
-	if !slices.Contains(*b, half) {
-		*b = append(*b, half)
+	g, half := s.segment(k)
+	if 4*(g.used+1) > 3*len(g.slots) {
+		g.grow()
+	}
+	if i := g.find(half); g.slots[i] == 0 {
+		g.slots[i] = half
+		g.used++
 		s.size++
 	}
 }
 
 // has reports whether a key was added.
 func (s *keySet) has(k event.Key) bool {
-	if s.buckets == nil {
-		return false
-	}
-	b, half := s.bucket(k)
-	return slices.Contains(*b, half)
+	g, half := s.segment(k)
+	return g != nil && g.used > 0 && g.slots[g.find(half)] != 0
 }
 
 // remove removes a key.
 func (s *keySet) remove(k event.Key) {
-	if s.buckets == nil {
+	if !s.has(k) {
 		return
 	}
-	b, half := s.bucket(k)
-	if i := slices.Index(*b, half); i >= 0 {
-		*b = slices.Delete(*b, i, i+1)
-		s.size--
+	g, half := s.segment(k)
+	i, mask := g.find(half), len(g.slots)-1
+	for j := (i + 1) & mask; g.slots[j] != 0; j = (j + 1) & mask { // close the gap
+		if home := int(g.slots[j]) & mask; (j-home)&mask >= (j-i)&mask {
+			g.slots[i], i = g.slots[j], j
+		}
 	}
+	g.slots[i] = 0
+	g.used--
+	s.size--
 }
 
-// bucket returns the bucket of a key, and the half of the key that the bucket stores.
-func (s *keySet) bucket(k event.Key) (b *[]uint64, half uint64) {
-	i, _ := bits.Mul64(binary.LittleEndian.Uint64(k[:8]), uint64(len(s.buckets)))
-	return &s.buckets[i], binary.LittleEndian.Uint64(k[8:])
+// segment returns the segment of a key, or nil, and the half of the key that the segment stores.
+func (s *keySet) segment(k event.Key) (g *segment, half uint64) {
+	if s.segments == nil {
+		return nil, 0
+	}
+	i, _ := bits.Mul64(binary.LittleEndian.Uint64(k[:8]), uint64(len(s.segments)))
+	return &s.segments[i], max(1, binary.LittleEndian.Uint64(k[8:]))
+}
+
+// find returns the index of a slot that contains half, or of the empty slot where it belongs.
+func (g *segment) find(half uint64) int {
+	mask := len(g.slots) - 1
+	i := int(half) & mask
+	for g.slots[i] != half && g.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// grow doubles the number of slots.
+func (g *segment) grow() {
+	old := g.slots
+	g.slots = make([]uint64, max(8, 2*len(old)))
+	for _, half := range old {
+		if half != 0 {
+			g.slots[g.find(half)] = half
+		}
+	}
 }

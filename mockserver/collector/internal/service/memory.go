@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -50,6 +51,7 @@ func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
 
 // freeMemory returns unused memory to the system.
 func freeMemory() {
+	runtime.GC() // a pool is only emptied by the second collection
 	debug.FreeOSMemory()
 	unmapProgram()
 }

@@ -69,7 +69,7 @@ func acknowledged(found []Damage) []Damage {
 
 // newBlockReader returns a reader for checkFile. Its buffer has room for most records, and fits into
 // the cache of the processor.
-func newBlockReader() *bufio.Reader { return bufio.NewReaderSize(nil, 256<<10) }
+func newBlockReader() *bufio.Reader { return bufio.NewReaderSize(nil, 128<<10) }
 
 // checkFile checks a block, and returns its damage, size and highest sequence number. It reads the
 // block through r.

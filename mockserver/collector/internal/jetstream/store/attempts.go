@@ -116,15 +116,18 @@ func (l *AttemptLog) Newest(ctx context.Context, limit int) (records [][]byte, n
 	first := max(1, state.FirstSeq)
 	next = state.LastSeq + 1
 	messages := uint64(firstRead) // the sizes of messages are unknown
-	for end, enough := next, false; !enough && end > first; messages *= 2 {
+	for end, enough := next, false; !enough && end > first; {
 		begin := end - min(messages, end-first)
 		var older [][]byte
 		if older, enough, err = l.between(ctx, begin, end, limit); err != nil {
 			return nil, 0, err
 		}
+		size := 1
 		for _, r := range older {
-			limit -= len(r)
+			size += len(r)
 		}
+		limit -= size
+		messages = min(2*messages, messages*uint64(max(limit, 0))/uint64(size)+1) // if the sizes remain the same
 		records, end = append(older, records...), begin
 	}
 	return records, next, nil
