@@ -24,16 +24,18 @@ import (
 )
 
 const (
-	// exportTimeout limits an export, including its retries. The interval between retries grows
-	// from retryFirst to retryMost. Failed exports are counted and logged.
-	exportTimeout = 10 * time.Second
-	retryFirst    = 500 * time.Millisecond
-	retryMost     = 4 * time.Second
 	// queuedSpans limits the number of queued spans, which use a few megabytes.
 	queuedSpans = 8192
 	// maxText limits string attributes, because senders choose some of them.
 	maxText = 256
 )
+
+// retries are the retries of an export. MaxElapsedTime limits the export, including its retries. Failed
+// exports are counted and logged.
+var retries = struct {
+	Enabled                                      bool
+	InitialInterval, MaxInterval, MaxElapsedTime time.Duration
+}{true, 500 * time.Millisecond, 4 * time.Second, 10 * time.Second}
 
 // disabled reports whether the environment disables all exports.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
@@ -46,44 +48,38 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 }
 
-// protocol returns the protocol for a signal: GRPC or HTTP.
-func (c *Config) protocol(signal string) (string, error) {
+// target returns the protocol for a signal, GRPC or HTTP, and the URL, or "" if the environment sets it.
+func (c *Config) target(signal, path string) (protocol, url string, err error) {
 	name := "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if own := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"; os.Getenv(own) != "" {
 		name = own
 	}
 	switch p := cmp.Or(c.Protocol, os.Getenv(name)); p {
 	case "", HTTP, "http/protobuf":
-		return HTTP, nil
+		protocol = HTTP
 	case GRPC:
-		return GRPC, nil
+		protocol, path = GRPC, ""
 	default:
-		return "", fmt.Errorf("%s sets the unknown protocol %s: use grpc or http/protobuf", name, text.Quote(text.MaxRepeated, p))
+		return "", "", fmt.Errorf("%s sets the unknown protocol %s: use grpc or http/protobuf", name, text.Quote(text.MaxRepeated, p))
 	}
-}
-
-// url returns the URL for a signal, or "" if the environment sets it.
-func (c *Config) url(protocol, path string) string {
-	if c.Endpoint == "" {
-		return ""
-	}
-	url := c.Endpoint
-	switch {
+	switch url = c.Endpoint; {
+	case url == "":
+		return protocol, "", nil
 	case strings.Contains(url, "://"):
 	case c.Insecure:
 		url = "http://" + url
 	default:
 		url = "https://" + url
 	}
-	if protocol == HTTP {
+	if path != "" {
 		url = strings.TrimSuffix(url, "/") + path
 	}
-	return url
+	return protocol, url, nil
 }
 
-// options returns the options for one of the four exporters. It is generic because each exporter
-// has its own option type. The environment sets the other options.
-func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O) (all []O) {
+// options returns the options for one of the four exporters, in addition to all. It is generic because
+// each exporter has its own option type. The environment sets the other options.
+func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O, all ...O) []O {
 	if url != "" {
 		all = append(all, endpoint(url))
 	} else if c.Insecure {
@@ -96,20 +92,17 @@ func options[O any](c *Config, url string, endpoint func(string) O, headers func
 }
 
 func (t *Telemetry) newTraces(ctx context.Context, c *Config, about *resource.Resource) (*sdktrace.TracerProvider, error) {
-	protocol, err := c.protocol("TRACES")
+	protocol, url, err := c.target("TRACES", "/v1/traces")
 	if err != nil {
 		return nil, err
 	}
 	var exporter sdktrace.SpanExporter
-	if url := c.url(protocol, "/v1/traces"); protocol == GRPC {
-		exporter, err = otlptracegrpc.New(ctx, append(
-			options(c, url, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders, otlptracegrpc.WithInsecure),
-			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: exportTimeout}))...)
+	if protocol == GRPC {
+		exporter, err = otlptracegrpc.New(ctx, options(c, url, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders, otlptracegrpc.WithInsecure,
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig(retries)))...)
 	} else {
-		exporter, err = otlptracehttp.New(ctx, append(
-			options(c, url, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders, otlptracehttp.WithInsecure),
-			otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: exportTimeout}))...)
+		exporter, err = otlptracehttp.New(ctx, options(c, url, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders, otlptracehttp.WithInsecure,
+			otlptracehttp.WithRetry(otlptracehttp.RetryConfig(retries)), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))...)
 	}
 	if err != nil {
 		return nil, err
@@ -169,20 +162,17 @@ func batchSettings() (queue int, batches []sdktrace.BatchSpanProcessorOption, er
 }
 
 func (t *Telemetry) newMetrics(ctx context.Context, c *Config, about *resource.Resource) (*metric.MeterProvider, error) {
-	protocol, err := c.protocol("METRICS")
+	protocol, url, err := c.target("METRICS", "/v1/metrics")
 	if err != nil {
 		return nil, err
 	}
 	var exporter metric.Exporter
-	if url := c.url(protocol, "/v1/metrics"); protocol == GRPC {
-		exporter, err = otlpmetricgrpc.New(ctx, append(
-			options(c, url, otlpmetricgrpc.WithEndpointURL, otlpmetricgrpc.WithHeaders, otlpmetricgrpc.WithInsecure),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: exportTimeout}))...)
+	if protocol == GRPC {
+		exporter, err = otlpmetricgrpc.New(ctx, options(c, url, otlpmetricgrpc.WithEndpointURL, otlpmetricgrpc.WithHeaders, otlpmetricgrpc.WithInsecure,
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig(retries)))...)
 	} else {
-		exporter, err = otlpmetrichttp.New(ctx, append(
-			options(c, url, otlpmetrichttp.WithEndpointURL, otlpmetrichttp.WithHeaders, otlpmetrichttp.WithInsecure),
-			otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression),
-			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: exportTimeout}))...)
+		exporter, err = otlpmetrichttp.New(ctx, options(c, url, otlpmetrichttp.WithEndpointURL, otlpmetrichttp.WithHeaders, otlpmetrichttp.WithInsecure,
+			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig(retries)), otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression))...)
 	}
 	if err != nil {
 		return nil, err
