@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 )
 
 // nearest returns the candidate that is spelled most similarly to word. It accepts differences in
@@ -26,7 +28,7 @@ func nearest(word string, candidates []string) string {
 		if abs(len(other)-len(plain)) >= least {
 			continue
 		}
-		if d := distance(plain, other); d < least {
+		if d := spell.Distance(plain, other); d < least {
 			best, least = c, d
 		}
 	}
@@ -43,30 +45,6 @@ func letters(word string) string {
 		}
 		return -1
 	}, word)
-}
-
-// distance returns the number of edits that turn a into b. An edit inserts, deletes or replaces a
-// byte, or swaps two adjacent bytes.
-func distance(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
 }
 
 // hintFor suggests the most similar candidate. If there is none, it lists the candidates.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
@@ -76,7 +77,7 @@ func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
 	}
-	return text.Closest(name, matcherNames, 1)
+	return spell.Closest(name, matcherNames, 1)
 }
 
 // matcherOf parses a matcher. names must be sorted.

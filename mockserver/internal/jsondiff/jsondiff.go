@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
@@ -127,7 +128,7 @@ func (d *Diff) compare(path string, got, want any) {
 }
 
 // Distance returns the edit distance of the first 100 bytes of two strings.
-func Distance(a, b string) int { return text.EditDistance(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
+func Distance(a, b string) int { return spell.Distance(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
 
 func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {

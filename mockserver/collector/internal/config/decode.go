@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -358,7 +359,7 @@ func (d *decoder) place(field string) *token.Token {
 
 // suggest returns a hint that contains the most similar setting and a list of all settings.
 func suggest(key string, names []string) string {
-	best := text.Closest(key, names, min(len(key)/3, 3)) // maximum distance
+	best := spell.Closest(key, names, min(len(key)/3, 3)) // maximum distance
 	all := strings.Join(names, ", ")
 	if best == "" {
 		return "valid settings are " + all

@@ -1,20 +1,20 @@
-package text
+package spell
 
 import "testing"
 
-func TestEditDistance(t *testing.T) {
+func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
 	}{
 		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"listen", "listen", 0}, {"lisen", "listen", 1},
-		{"sned", "send", 2}, {"kitten", "sitting", 3}, {"Order Completed", "order_completed", 3},
+		{"sned", "send", 1}, {"kitten", "sitting", 3}, {"Order Completed", "order_completed", 3},
 	} {
-		if got := EditDistance(c.a, c.b); got != c.want {
-			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		if got := Distance(c.a, c.b); got != c.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
-		if got := EditDistance(c.b, c.a); got != c.want {
-			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
+		if got := Distance(c.b, c.a); got != c.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,40 @@
+// Package spell finds the name that a misspelled name probably means.
+package spell
+
+import "strings"
+
+// Closest returns the known name with the smallest distance to name, ignoring case. If all
+// distances are greater than most, it returns "". It uses only the first 40 bytes of name.
+func Closest(name string, known []string, most int) (best string) {
+	name = strings.ToLower(name[:min(len(name), 40)])
+	for _, k := range known {
+		if d := Distance(name, strings.ToLower(k)); d <= most {
+			best, most = k, d-1
+		}
+	}
+	return best
+}
+
+// Distance returns the number of edits that turn a into b. An edit inserts, deletes or replaces a
+// byte, or swaps two adjacent bytes.
+func Distance(a, b string) int {
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}
