@@ -273,7 +273,29 @@ func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 	assert.Contains(t, e.predecessors, atWork)
 }
 
-// TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
+// TestCallsWithoutQueueDoNotHideOthers checks that all calls of an entry with a queue are inserted.
+func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		overtake bool
+		entry    journal.Entry
+	}{
+		"without a user": {false, journal.Entry{First: 1, Attempt: 1, Calls: []tracking.Call{{}, {UserID: "u"}}}},
+		"overtaken":      {true, journal.Entry{First: 1, Attempt: 2, Calls: []tracking.Call{{UserID: "v"}, {UserID: "u"}}, Notes: []string{"", "1:"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			waiting, leased := newUserQueues(notParked{}, test.overtake), newUserQueues(notParked{}, test.overtake)
+			waiting.add(&test.entry, time.Now())
+			leased.begin(&test.entry)
+			for _, ls := range []*userQueues{waiting, leased} {
+				_, _, found := ls.at(&test.entry.Calls[0], 1)
+				assert.False(t, found)
+				_, _, found = ls.at(&test.entry.Calls[1], 2)
+				assert.True(t, found)
+			}
+		})
+	}
+}
+
 // A call that is leased after a later call of its user, for example because its first read failed,
 // must not be attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
@@ -304,6 +326,7 @@ func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 	}
 }
 
+// TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
 func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)

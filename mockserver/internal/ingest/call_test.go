@@ -243,11 +243,14 @@ func TestInvalidRequests(t *testing.T) {
 	for body, code := range map[string]tracking.Code{
 		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
 		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,
+		`{"batch":[],"context":{"a":tru}}`: tracking.CodeInvalidJSON, `{"context":{"a":tru},"batch":[]}`: tracking.CodeInvalidJSON, `[tru]`: tracking.CodeInvalidJSON,
 	} {
 		res := newIngest(nil).post("/v1/batch", body)
 		assert.Equal(t, http.StatusBadRequest, res.Code, body)
 		assert.Equal(t, string(code), decode(t, res)["code"], body)
 	}
+	assert.Equal(t, `the body must be an object such as {"batch":[…]}`, decode(t, newIngest(nil).post("/v1/batch", `[]`))["message"])
+	assert.Equal(t, "the body must be an object: one call", decode(t, newIngest(nil).post("/v1/track", `[]`))["message"])
 	assert.Equal(t, success, newIngest(nil).post("/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is valid")
 	assert.Equal(t, http.StatusBadRequest, newIngest(nil).post("/v1/track", `[]`).Code)
 }

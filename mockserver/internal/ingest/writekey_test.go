@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -67,6 +69,22 @@ func TestWriteKeyFormats(t *testing.T) {
 			assert.ElementsMatch(t, test.sources, got)
 		})
 	}
+}
+
+func TestUnknownWriteKeysCreateSources(t *testing.T) {
+	table := ingest.NewSourceTable([]tracking.Source{{Name: "web", WriteKey: "web-key"}}, true, nil)
+	for key, want := range map[string]string{
+		"web-key": "web",
+		"other":   "other",
+		"web":     text.Redact("web"), // the name of another source
+		"a\nb":    text.Redact("a\nb"),
+	} {
+		name, known := table.SourceOf(key)
+		assert.True(t, known)
+		assert.Equal(t, want, name)
+	}
+	_, known := table.SourceOf("")
+	assert.False(t, known)
 }
 
 // TestWriteKeysAreRedacted checks all data that is retained for display.

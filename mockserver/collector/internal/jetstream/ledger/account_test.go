@@ -208,7 +208,7 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New()
 		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
-		id, counted := record.WriteID{1, 2}, make(chan []bool, 2)
+		id, counted := record.WriteID{Writer: 1, Number: 2}, make(chan []bool, 2)
 		a.Expect(id, counted)
 		var done []string
 		ended := make(chan string, 6)
