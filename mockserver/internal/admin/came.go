@@ -17,8 +17,6 @@ import (
 
 const (
 	defaultCame = 100 // items per page
-	// scanChunk limits the number of items that are copied while the history is locked.
-	scanChunk = 250
 	// maxMemberPath limits the number of names in a parameter such as properties.plan.
 	maxMemberPath = 20
 )
@@ -95,7 +93,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 		More  bool       `json:"more"`
 		Next  string     `json:"next"` // value of the parameter after for the next page
 	}{Calls: []cameView{}}
-	for item := range a.itemsAfter(after.Order) {
+	for item := range a.c.History().Forward(after.Order) {
 		isGood := item.Record != nil
 		if isGood && !good || !isGood && !bad || !a.shows(&item) || !picks(&filter, members, &item) {
 			after.Order = item.Order
@@ -154,24 +152,6 @@ func hasText(v any, path []string, text string) bool {
 	return false
 }
 
-// itemsAfter yields the items with a higher order, oldest first.
-func (a *admin) itemsAfter(order int64) func(yield func(history.Item) bool) {
-	return func(yield func(history.Item) bool) {
-		for {
-			items := a.c.History().After(order, scanChunk)
-			for _, item := range items {
-				if !yield(item) {
-					return
-				}
-			}
-			if len(items) < scanChunk {
-				return
-			}
-			order = items[len(items)-1].Order
-		}
-	}
-}
-
 // A resetView reports the result of a reset.
 type resetView struct {
 	Good    int    `json:"good"`
@@ -204,7 +184,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 	}
 	a.c.History().SeparateRefusals()
 	end, _ := a.c.History().End()
-	for item := range a.itemsAfter(a.resets.of(source)) {
+	for item := range a.c.History().Forward(a.resets.of(source)) {
 		switch {
 		case item.Order > end.Order || source != "" && item.Call().Source != source || !a.shows(&item):
 		case item.Record != nil:

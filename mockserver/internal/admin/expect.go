@@ -132,7 +132,7 @@ func (w *waiter) wait(ctx context.Context) error {
 
 // look passes the calls since the last look to the checker.
 func (w *waiter) look() {
-	for item := range w.a.itemsAfter(w.seen) {
+	for item := range w.a.c.History().Forward(w.seen) {
 		w.seen = item.Order
 		if w.shows(&item) {
 			w.checker.Add(callOf(&item))

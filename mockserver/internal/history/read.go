@@ -103,17 +103,34 @@ func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
 	return 0
 }
 
-// After returns snapshots of the first limit items after an order, oldest first. The limit should
-// be small, because the lock is held.
-func (h *History) After(order int64, limit int) []Item {
+// Forward yields snapshots of the items after an order, oldest first. The lock is not held during
+// yield.
+func (h *History) Forward(order int64) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		for {
+			items := h.after(order)
+			for _, item := range items {
+				if !yield(item) {
+					return
+				}
+			}
+			if len(items) < chunk {
+				return // even if more items have arrived in the meantime
+			}
+			order = items[len(items)-1].Order
+		}
+	}
+}
+
+// after returns snapshots of a chunk of the items after an order, oldest first.
+func (h *History) after(order int64) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	items := make([]Item, 0, min(limit, h.feed.len()))
+	var items []Item
 	for e := range h.feed.forward(order) {
-		if len(items) == limit {
+		if items = append(items, e.Item.Snapshot()); len(items) == chunk {
 			break
 		}
-		items = append(items, e.Item.Snapshot())
 	}
 	return items
 }

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -148,12 +149,7 @@ func (c *Causes) group(gs *groups, key Key) *group {
 
 // evictQuietest removes the group whose last event is the oldest. The lock must be held.
 func (c *Causes) evictQuietest(gs *groups) {
-	var quietest *group
-	for _, g := range gs.byKey {
-		if quietest == nil || g.last.Before(quietest.last) {
-			quietest = g
-		}
-	}
+	quietest := slices.MinFunc(slices.Collect(maps.Values(gs.byKey)), func(a, b *group) int { return a.last.Compare(b.last) })
 	gs.others.Groups++
 	gs.others.Calls += max(quietest.attempts.total, quietest.calls.total)
 	c.remove(gs, quietest)
