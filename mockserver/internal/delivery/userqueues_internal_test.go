@@ -296,6 +296,21 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 	}
 }
 
+// TestFinishSkipsCallsOfOtherEntries finishes an entry whose first call another entry has taken over.
+func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
+	both := journal.Entry{First: 1, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}, {UserID: "v"}}}
+	e := ls.begin(&both)
+	other := ls.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
+	ls.end(&both.Calls[1], 2)
+	ls.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
+	l, at, found := ls.at(&both.Calls[0], 1)
+	require.True(t, found)
+	assert.Same(t, other, l.calls[at].entry)
+	_, _, found = ls.at(&both.Calls[1], 2)
+	assert.False(t, found, "the call has ended")
+}
+
 // A call that is leased after a later call of its user, for example because its first read failed,
 // must not be attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
