@@ -296,6 +296,53 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 	}
 }
 
+// TestFinishSkipsCallsOfOtherEntries finishes an entry whose first call another entry has taken over.
+func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
+	both := journal.Entry{First: 1, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}, {UserID: "v"}}}
+	e := ls.begin(&both)
+	other := ls.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
+	ls.end(&both.Calls[1], 2)
+	ls.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
+	l, at, found := ls.at(&both.Calls[0], 1)
+	require.True(t, found)
+	assert.Same(t, other, l.calls[at].entry)
+	_, _, found = ls.at(&both.Calls[1], 2)
+	assert.False(t, found, "the call has ended")
+}
+
+// A returnedLease counts the calls of Return.
+type returnedLease struct {
+	journal.Lease
+	returned int
+}
+
+func (l *returnedLease) Return() { l.returned++ }
+
+// TestReturnedEntryIsDeliveredAgain checks that the calls of an entry wait again if the end of a
+// predecessor is not stored, including the calls that have ended.
+func TestReturnedEntryIsDeliveredAgain(t *testing.T) {
+	ls, lease := newUserQueues(notParked{}, false), &returnedLease{}
+	entry := func(position uint64) journal.Entry {
+		return journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
+	}
+	earlier, later := entry(1), entry(2)
+	predecessor := ls.begin(&earlier)
+	ls.end(&earlier.Calls[0], 1)
+	e := ls.begin(&later)
+	_, wait := ls.check(e, &later.Calls[0], 2, note{})
+	require.Nil(t, wait)
+	ls.end(&later.Calls[0], 2)
+	predecessor.settle(true)
+	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: later}).end()
+	assert.Equal(t, 1, lease.returned)
+	assert.True(t, e.returned)
+	l, at, found := ls.at(&later.Calls[0], 2)
+	require.True(t, found)
+	assert.Nil(t, l.calls[at].entry)
+	assert.False(t, l.calls[at].ended)
+}
+
 // A call that is leased after a later call of its user, for example because its first read failed,
 // must not be attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
