@@ -24,10 +24,7 @@ check: ## check the packages that differ from main: format, linters and short te
 lint: tools ## run the linters, and check for unreachable code and API changes
 	@$(TOOL_BIN)/actionlint -color=false
 	@$(TOOL_BIN)/actionlint -color=false examples/node/workflow.yml examples/playwright/workflow.yml
-	@for module in $(MODULES); do \
-		echo "golangci-lint $$module"; \
-		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
-	done
+	@$(TOOL_BIN)/golangci-lint run --allow-parallel-runners $(addsuffix /...,$(MODULES))
 	@go vet $$(git grep -l '^// Code generated' -- '*.go' | xargs dirname | sort -u | sed 's|^|./|') # the linters skip generated code
 	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
 	@# deploy is one package with many dependencies: the linters find its unused functions.
