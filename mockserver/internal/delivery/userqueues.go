@@ -697,6 +697,7 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	e.predecessors = nil // the next entry refers to e
 	stored := outcomes != nil
 	for i := range of.Calls {
 		position := of.Position(i)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -377,6 +378,32 @@ func TestReturnedEntryIsLeasedAgainAtOnce(t *testing.T) {
 	_, wait = ls.check(last, &third.Calls[0], 3, note{})
 	assert.Nil(t, wait)
 	assert.Contains(t, last.predecessors, again)
+}
+
+// TestFinishedEntriesAreReleased checks that the entries of a user who always has pending calls do
+// not stay in memory: each entry is the predecessor of the next one.
+func TestFinishedEntriesAreReleased(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
+	var first weak.Pointer[queuedEntry]
+	var last *queuedEntry
+	var before *journal.Entry
+	for n := range uint64(3) {
+		entry := &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
+		e := ls.begin(entry)
+		_, wait := ls.check(e, &entry.Calls[0], n, note{})
+		require.Nil(t, wait)
+		ls.end(&entry.Calls[0], n)
+		if last == nil {
+			first = weak.Make(e)
+		} else {
+			require.Contains(t, e.predecessors, last)
+			ls.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
+		}
+		last, before = e, entry
+	}
+	runtime.GC()
+	assert.Nil(t, first.Value())
+	runtime.KeepAlive(last)
 }
 
 // A call that is leased after a later call of its user, for example because its first read failed,
