@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -316,4 +317,27 @@ func TestSegmentOfAnotherFormat(t *testing.T) {
 	left, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, data, left)
+}
+
+// A call at the end of a file that has the size of an acknowledgement is not taken for one.
+func TestLastCallOfTheSizeOfAnAcknowledgement(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	body := strings.Repeat("c", tallyLen)
+	require.NoError(t, appendTo(l, body))
+	kill(l)
+	l, found, err := openDir(dir, Options{MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	defer closeLog(l)
+	require.EqualValues(t, 1, found.Records)
+	_, bodies := readAll(t, l)
+	require.Equal(t, []string{body}, bodies)
+}
+
+// A segment that cannot be read is not a segment without calls, whose file is removed.
+func TestCountReportsReadErrors(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "segment"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.ErrorIs(t, (&Log{}).count(&segment{size: 1}, f), io.EOF) // the file was truncated since
 }

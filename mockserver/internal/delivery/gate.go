@@ -47,8 +47,7 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	if another {
 		g.limiter.release()
 	}
-	g.admit()
-	for waiting := range g.queue.all { // the deadlines of waiting entries may have changed
+	for waiting := range g.queue.all { // their calls may begin now, or their deadlines have changed
 		waiting.signal()
 	}
 }

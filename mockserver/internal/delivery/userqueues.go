@@ -56,7 +56,7 @@ const (
 //	(none)    | active |                |               |               |
 //	waiting   | active |                |               | waiting       | waiting
 //	active    |        | ended          | waiting until | (none)        | waiting
-//	ended     |        |                | scheduled     | (none)        | waiting
+//	ended     | active |                | scheduled     | (none)        | waiting
 //
 // A call may be attempted when all earlier calls of its queue have ended. It waits for active
 // calls, and is postponed behind a waiting call. If failing calls may be overtaken, a failing
@@ -292,7 +292,8 @@ func (ls *userQueues) add(e *journal.Entry, due time.Time) {
 	}
 }
 
-// begin inserts the calls of a leased entry and makes them active.
+// begin inserts the calls of a leased entry and makes them active. If the entry was returned,
+// its previous attempt may not have finished: only the due times outlive an attempt.
 func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
 	now, entry := time.Now(), &queuedEntry{settled: make(chan struct{}), released: make(chan struct{}), blocked: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
 	ls.mu.Lock()
@@ -312,7 +313,7 @@ func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
 		if isNew {
 			c.due = ls.in(n.left(now))
 		}
-		c.entry, c.waits, c.failing, c.resumed = entry, false, failing, false
+		*c = queuedCall{position: c.position, due: c.due, entry: entry, failing: failing}
 	}
 	return entry
 }
@@ -696,6 +697,7 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	e.predecessors = nil // the next entry refers to e
 	stored := outcomes != nil
 	for i := range of.Calls {
 		position := of.Position(i)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -311,13 +312,18 @@ func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
 	assert.False(t, found, "the call has ended")
 }
 
-// A returnedLease counts the calls of Return.
+// A returnedLease counts the calls of Return, and calls leaseAgain if it is not nil.
 type returnedLease struct {
 	journal.Lease
-	returned int
+	returned   int
+	leaseAgain func()
 }
 
-func (l *returnedLease) Return() { l.returned++ }
+func (l *returnedLease) Return() {
+	if l.returned++; l.leaseAgain != nil {
+		l.leaseAgain()
+	}
+}
 
 // TestReturnedEntryIsDeliveredAgain checks that the calls of an entry wait again if the end of a
 // predecessor is not stored, including the calls that have ended.
@@ -341,6 +347,63 @@ func TestReturnedEntryIsDeliveredAgain(t *testing.T) {
 	require.True(t, found)
 	assert.Nil(t, l.calls[at].entry)
 	assert.False(t, l.calls[at].ended)
+}
+
+// TestReturnedEntryIsLeasedAgainAtOnce leases an entry again before its previous attempt has
+// finished. A later call waits until the new attempt has ended.
+func TestReturnedEntryIsLeasedAgainAtOnce(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
+	entry := func(position uint64) *journal.Entry {
+		return &journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
+	}
+	first, second, third := entry(1), entry(2), entry(3)
+	predecessor, e := ls.begin(first), ls.begin(second)
+	ls.end(&first.Calls[0], 1)
+	_, wait := ls.check(e, &second.Calls[0], 2, note{})
+	require.Nil(t, wait)
+	ls.end(&second.Calls[0], 2)
+	predecessor.settle(true)
+	var again *queuedEntry
+	lease := &returnedLease{leaseAgain: func() { again = ls.begin(second) }}
+	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: *second}).end()
+	ls.finish(predecessor, first, nil)
+	ls.begin(first)
+	ls.end(&first.Calls[0], 1)
+	last := ls.begin(third)
+	_, wait = ls.check(last, &third.Calls[0], 3, note{})
+	require.NotNil(t, wait, "the second call is not delivered again yet")
+	_, wait = ls.check(again, &second.Calls[0], 2, note{})
+	require.Nil(t, wait)
+	ls.end(&second.Calls[0], 2)
+	_, wait = ls.check(last, &third.Calls[0], 3, note{})
+	assert.Nil(t, wait)
+	assert.Contains(t, last.predecessors, again)
+}
+
+// TestFinishedEntriesAreReleased checks that the entries of a user who always has pending calls do
+// not stay in memory: each entry is the predecessor of the next one.
+func TestFinishedEntriesAreReleased(t *testing.T) {
+	ls := newUserQueues(notParked{}, false)
+	var first weak.Pointer[queuedEntry]
+	var last *queuedEntry
+	var before *journal.Entry
+	for n := range uint64(3) {
+		entry := &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
+		e := ls.begin(entry)
+		_, wait := ls.check(e, &entry.Calls[0], n, note{})
+		require.Nil(t, wait)
+		ls.end(&entry.Calls[0], n)
+		if last == nil {
+			first = weak.Make(e)
+		} else {
+			require.Contains(t, e.predecessors, last)
+			ls.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
+		}
+		last, before = e, entry
+	}
+	runtime.GC()
+	assert.Nil(t, first.Value())
+	runtime.KeepAlive(last)
 }
 
 // A call that is leased after a later call of its user, for example because its first read failed,

@@ -216,16 +216,16 @@ func (w *Worker) Destination() *tracking.Destination { return w.settings.Load().
 func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if d.Paused { // before the new settings admit waiting calls
+		w.enter(workerPaused)
+	} else {
+		w.enter(workerRunning)
+	}
 	now := w.newTarget(&d)
 	old := w.settings.Swap(now)
 	w.gate.configure(w.maxCalls(now), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
 	if reader != nil {
 		w.reader, w.attached = reader, reader.Since()
-	}
-	if d.Paused {
-		w.enter(workerPaused)
-	} else {
-		w.enter(workerRunning)
 	}
 }
 

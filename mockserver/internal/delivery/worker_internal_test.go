@@ -384,3 +384,42 @@ func TestEachWebhookReceivesCalls(t *testing.T) {
 		assert.EqualValues(t, 1, ledgers[0].Delivered)
 	})
 }
+
+// A sinceReader is a reader that calls a function when Update reads its Since.
+type sinceReader struct {
+	journal.Reader
+	since func()
+}
+
+func (r *sinceReader) Since() time.Time {
+	r.since()
+	return r.Reader.Since()
+}
+
+// TestUpdateThatPausesSendsNothing checks that no call is sent with the settings of an update that
+// also pauses the destination. Another URL ends the pause that the waiting call waits for.
+func TestUpdateThatPausesSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan string, 1)
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			sent <- r.Endpoint.URL
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Hold(time.Now().Add(time.Hour))
+		w.Start()
+		appendCalls(t, memory, "m")
+		synctest.Wait()
+		d := oneWebhook("d")
+		d.Webhooks[0].URL, d.Paused = "http://h/2", true
+		var url string
+		w.Update(d, &sinceReader{w.reader, func() {
+			select {
+			case url = <-sent:
+			case <-w.admitting.Done():
+			}
+		}})
+		assert.Empty(t, url)
+		w.Stop()
+		assert.Empty(t, sent)
+	})
+}
