@@ -233,8 +233,8 @@ type Config struct {
 	Value func(ctx context.Context) interface{}
 
 	// CloseTimeout limits how long Close waits for calls to be delivered. Close
-	// returns at most two seconds later, even if a request cannot be canceled. It can take
-	// longer only if the file system of Spool does not respond. Defaults to 20 seconds.
+	// returns at most two seconds later, even if a request cannot be canceled. Close can
+	// take longer only if the file system of Spool does not respond. Defaults to 20 seconds.
 	CloseTimeout time.Duration
 
 	// HTTPClient sends the requests. The client uses a copy that does not follow

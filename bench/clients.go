@@ -130,7 +130,7 @@ func newPosthog(j job) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its documentation recommends to retry if the queue is full.
+	// Its documentation recommends retrying if the queue is full.
 	return &client{producer: producer(j, posthogCapture, func(m *posthog.Capture) error { return c.Enqueue(*m) }, posthog.ErrQueueFull), close: c.Close}, nil
 }
 

@@ -19,7 +19,7 @@ const (
 	schemaMapKeyword             // a mapping from names to schemas
 )
 
-// A keyword is a keyword of JSON Schema.
+// A keyword describes a keyword of JSON Schema.
 type keyword struct {
 	kind  keywordKind
 	flags keywordFlags

@@ -6,7 +6,7 @@ import "slices"
 // memory. It is guarded by the pipeline's mu.
 type budget struct {
 	max  int64
-	low  int64         // waiting calls are woken when no more bytes are in use
+	low  int64         // waiting calls are woken when used is at most low
 	used int64         // number of bytes in use
 	room chan struct{} // non-nil if a call is waiting; closed when there may be room
 }

@@ -16,8 +16,8 @@
 //
 // Pipeline.mu guards the open batch, the queues, the memory budget and the counts. It is not
 // held during I/O or while the caller's code runs. The mutex of the dispatcher may be locked
-// while mu is held. The spool also uses mu. Package spool documents for which methods and callbacks
-// mu is locked.
+// while mu is held. The spool also uses mu. The documentation of package spool lists the methods and
+// callbacks for which mu is locked.
 //
 // # Important files
 //

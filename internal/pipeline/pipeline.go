@@ -94,7 +94,7 @@ func (p *Pipeline) unlock() {
 	}
 }
 
-// spoolMutex is the mutex of a pipeline's spool, which is mu.
+// spoolMutex makes the pipeline's mu the mutex of its spool.
 type spoolMutex struct{ *Pipeline }
 
 func (m spoolMutex) Lock()   { m.lock() }
@@ -188,7 +188,7 @@ type spoolWorker struct {
 	*Pipeline
 	disk   *spool.Log
 	refill int64 // calls are read back while sealedBytes is smaller
-	limit  int64 // under Block, calls wait while more memory is in use
+	limit  int64 // under Block, calls wait while more than limit bytes of memory are in use
 	full   error // the error for a call that would exceed SpoolMaxBytes
 
 	wake chan struct{} // capacity 1; wakes run; never closed

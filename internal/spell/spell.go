@@ -1,4 +1,4 @@
-// Package spell finds the name that a misspelled name probably means.
+// Package spell suggests a known name for a misspelled name.
 package spell
 
 import "strings"
@@ -15,8 +15,8 @@ func Closest(name string, known []string, most int) (best string) {
 	return best
 }
 
-// Distance returns the number of edits that turn a into b. An edit inserts, deletes or replaces a
-// byte, or swaps two adjacent bytes.
+// Distance returns the smallest number of edits that turn a into b. An edit inserts, deletes or
+// replaces a byte, or swaps two adjacent bytes.
 func Distance(a, b string) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

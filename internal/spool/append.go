@@ -15,13 +15,13 @@ const (
 	maxOut = 1 << 20
 )
 
-// Prepare prepares a record for Append. It computes the checksum, so that Append holds
-// Options.Mutex for a shorter time.
+// Prepare prepares a record for Append. It computes the checksum, so that Options.Mutex is locked
+// for a shorter time.
 func (r *Record) Prepare() { r.sum = checksum(r.Body()) }
 
 // Append writes a prepared record. When it returns nil, the record survives if the process is
 // killed. now is the current time. The error is ErrFull, ErrClosed, or the reason for a failed
-// write. The caller holds mu, which is unlocked during I/O.
+// write. The caller holds Options.Mutex, which is unlocked during I/O.
 func (l *Log) Append(r *Record, now time.Time) error {
 	switch {
 	case l.stopped:
@@ -84,8 +84,9 @@ func (l *Log) unlockFile() {
 	l.idle.Broadcast()
 }
 
-// takeGroup removes records from the queue. It returns them and their total size in bytes. If
-// the log has no room for all of them, it returns only one. The caller holds mu and the file.
+// takeGroup removes the oldest records from the queue, up to about maxGroup bytes. It returns them
+// and their total size in bytes. If the log has no room for all of them, it removes fewer, but at
+// least one. The caller holds mu and the file.
 func (l *Log) takeGroup() (group []*Record, size int64) {
 	n := 0
 	for n < len(l.queue) && size < maxGroup-MaxBody {

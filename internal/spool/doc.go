@@ -44,8 +44,9 @@
 //
 // A log shares the mutex of its owner, Options.Mutex. So the owner needs only one lock to write a
 // record and to account for it. The log unlocks the mutex during I/O and sets Log.writing. Until
-// writing is false again, other goroutines do not use the file of the active segment. A store in
-// mapped memory is not I/O, but it can wait for the disk if the system is writing the page.
+// writing is false again, other goroutines do not use the file of the active segment. During a
+// store in mapped memory the mutex stays locked, although the store can wait for the disk if the
+// system is writing the page.
 //
 //	mutex     methods                                                   callbacks
 //	locked    Append, Done, Room, ReadFrom, Discard, Stop, Busy, Usage  Appended, Drained

@@ -79,8 +79,8 @@ type Position uint64
 // positionBits is the number of bits in a Position that contain the index within a segment.
 const positionBits = 32
 
-// Log is a log of records in a directory. The caller of a method must hold Options.Mutex, except for
-// Dir, and for Read and Close, which lock it. Calls of Read must not overlap.
+// Log is a log of records in a directory. The caller of a method must hold Options.Mutex, with three
+// exceptions: Dir does not need it, and Read and Close lock it. Calls of Read must not overlap.
 type Log struct {
 	opts Options
 	dir  string
@@ -164,8 +164,8 @@ type segment struct {
 	generation uint32   // the generation of its records
 	base       Position // the position of its first record
 
-	// file is nil if it is closed. For the file of the active segment, see Log.
-	// Afterwards only maintain uses it.
+	// file is nil if it is closed. For its use while the segment is active, see Log. After
+	// that, only maintain uses it.
 	file *segmentFile
 
 	sealed     bool // no more records are written to it

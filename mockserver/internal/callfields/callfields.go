@@ -44,8 +44,7 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 	return c, nil
 }
 
-// TextOf returns a pointer to the string of a call that contains a field. It returns nil for other
-// fields.
+// TextOf returns a pointer to the string in c for the field f. It returns nil if c has no string for f.
 func TextOf(c *tracking.Call, f fields.Field) *string {
 	switch f {
 	case fields.MessageID:
@@ -70,8 +69,9 @@ func TextOf(c *tracking.Call, f fields.Field) *string {
 	return nil
 }
 
-// EventName returns the name of the event of a track call, or the name of a page or screen. For
-// other types of calls it returns "". A rejected call of an unknown type may have either name.
+// EventName returns the name of the event of a track call, or the name of a page or screen. For other
+// known types it returns "". The type of a rejected call may be unknown. EventName then returns the
+// event or, if it is empty, the name.
 func EventName(c *tracking.Call) string {
 	switch t := fields.TypeNamed(c.Type); {
 	case t.Name == "":

@@ -292,8 +292,8 @@ func (ls *userQueues) add(e *journal.Entry, due time.Time) {
 	}
 }
 
-// begin inserts the calls of a leased entry and makes them active. If the entry was returned,
-// its previous attempt may not have finished: only the due times outlive an attempt.
+// begin inserts the calls of a leased entry and makes them active. A returned entry can be leased again
+// before its previous attempt has finished. begin keeps only the due times of that attempt.
 func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
 	now, entry := time.Now(), &queuedEntry{settled: make(chan struct{}), released: make(chan struct{}), blocked: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
 	ls.mu.Lock()
@@ -697,7 +697,7 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	e.predecessors = nil // the next entry refers to e
+	e.predecessors = nil // otherwise the next entry, which refers to e, would keep all earlier entries in memory
 	stored := outcomes != nil
 	for i := range of.Calls {
 		position := of.Position(i)

@@ -3,5 +3,5 @@
 //
 // [CallTypes] describes the types of calls.
 //
-// Its functions are stateless. They read JSON in one pass without building values.
+// The functions of the package are stateless. They read JSON in one pass without building values.
 package fields

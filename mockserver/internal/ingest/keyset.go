@@ -8,8 +8,8 @@ import (
 )
 
 // A keySet is a set of keys. It takes about 12 bytes per key when it is full, because it stores only
-// half of each key: the other half selects the segment. A key that was not added is therefore found
-// with a probability of about one in 10^17.
+// half of each key: the other half selects the segment. Different keys of a segment can have the same
+// stored half. A full set therefore finds a key that was not added with a probability of about 4 in 10^17.
 type keySet struct {
 	segments []segment // nil if no key was added
 	size     int

@@ -36,10 +36,10 @@ type Difference struct {
 	Incomplete bool   // whether Lines was truncated
 }
 
-// Changes returns the first differing lines, at most most.
-func (d *Difference) Changes(most int) (changes []Line) {
+// Changes returns the first differing lines, up to limit lines.
+func (d *Difference) Changes(limit int) (changes []Line) {
 	for _, l := range d.Lines {
-		if l.Kind != Same && len(changes) < most {
+		if l.Kind != Same && len(changes) < limit {
 			changes = append(changes, l)
 		}
 	}

@@ -51,7 +51,7 @@ func (o *output) String() string { return string(*o) }
 // data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// write prints a value as data or, by default, with text. See print.
+// write calls print if the format is a data format, and text otherwise.
 func (o *output) write(cmd *cobra.Command, v any, list string, text func(out io.Writer) error) error {
 	if o.data() {
 		return o.print(cmd.OutOrStdout(), v, list)
@@ -98,7 +98,7 @@ func printLines(out io.Writer, data []byte, list string) error {
 	return nil
 }
 
-// withField returns an object with an additional first field. The object has at least one field.
+// withField returns object with an additional first field. object must have at least one field.
 func withField(name string, value, object json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `{%q:%s,%s`, name, value, object[len("{"):])
 }

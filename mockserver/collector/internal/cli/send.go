@@ -30,7 +30,7 @@ type sendFlags struct {
 	values   map[fields.Field]*string
 }
 
-// commonFields contains the fields of all types of calls that have a flag.
+// commonFields contains the fields with a flag that all types of calls have.
 var commonFields = []fields.Field{fields.UserID, fields.AnonymousID, fields.MessageID, fields.Timestamp, fields.Context, fields.Integrations}
 
 // flagOf returns the name of a field's flag, such as user-id.

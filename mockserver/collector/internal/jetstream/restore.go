@@ -150,8 +150,8 @@ func (j *Journal) mayBeTorn() bool {
 	return j.local != nil && j.options.SyncInterval > 0 && !j.previous.clean
 }
 
-// ends returns the last messages of CALLS and OUTCOMES. It measures OUTCOMES first, so that calls
-// includes all calls with outcomes.
+// ends returns the sequence numbers of the last messages of CALLS and OUTCOMES. It measures OUTCOMES
+// first: an outcome is stored after its call, so no measured outcome refers to a message after calls.
 func (j *Journal) ends(ctx context.Context) (calls, outcomes uint64, err error) {
 	o, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {

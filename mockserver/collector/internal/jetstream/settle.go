@@ -78,8 +78,8 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest applies the matching outcomes of the last time before the newest outcome. Another process
-// may not have applied them yet.
+// settleLatest applies the matching outcomes that were stored within the duration last before the newest
+// outcome. Another process may not have applied them yet.
 func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match func(*record.Outcome) bool) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {

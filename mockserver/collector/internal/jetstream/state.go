@@ -89,9 +89,9 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 	}
 }
 
-// unsettled is the longest time between storing an outcome and applying it. unsettledShared is the
-// longest time until another process, which receives the message of a killed process again, has applied
-// the outcome.
+// unsettled is the longest time between storing an outcome and applying it. If the process is killed in
+// between, another process receives the message again. It applies the outcome within unsettledShared
+// after the outcome was stored.
 const (
 	unsettled       = time.Minute
 	unsettledShared = 3*queue.AckWait + unsettled

@@ -51,7 +51,7 @@ func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
 
 // freeMemory returns unused memory to the system.
 func freeMemory() {
-	runtime.GC() // a pool is only emptied by the second collection
+	runtime.GC() // FreeOSMemory collects again; only a second collection empties a sync.Pool
 	debug.FreeOSMemory()
 	unmapProgram()
 }

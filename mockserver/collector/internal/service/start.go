@@ -94,7 +94,7 @@ func (s *Service) listen() (err error) {
 	return err
 }
 
-// closeListeners closes the listeners that have started.
+// closeListeners closes the open listeners.
 func (s *Service) closeListeners() {
 	for _, l := range []*listener{s.main, s.admin} {
 		if l != nil {

@@ -48,7 +48,8 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 }
 
-// target returns the protocol for a signal, GRPC or HTTP, and the URL, or "" if the environment sets it.
+// target returns the protocol (GRPC or HTTP) and the URL for a signal. The URL is "" if the environment
+// sets it.
 func (c *Config) target(signal, path string) (protocol, url string, err error) {
 	name := "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if own := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"; os.Getenv(own) != "" {
@@ -77,8 +78,8 @@ func (c *Config) target(signal, path string) (protocol, url string, err error) {
 	return protocol, url, nil
 }
 
-// options returns the options for one of the four exporters, in addition to all. It is generic because
-// each exporter has its own option type. The environment sets the other options.
+// options adds the options for c to all, which contains other options of one of the four exporters. It
+// is generic because each exporter has its own option type. The environment sets the remaining options.
 func options[O any](c *Config, url string, endpoint func(string) O, headers func(map[string]string) O, insecure func() O, all ...O) []O {
 	if url != "" {
 		all = append(all, endpoint(url))

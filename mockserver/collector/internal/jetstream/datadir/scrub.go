@@ -8,8 +8,8 @@ import (
 )
 
 // ScrubBlock reads a block from the disk instead of the page cache, if possible, and returns
-// descriptions of its damage. It calls read with the number of bytes that were read. If read returns an
-// error, ScrubBlock stops.
+// descriptions of its damage. It then calls read with the number of bytes that were read. If read
+// returns an error, ScrubBlock returns nil.
 func ScrubBlock(stream string, block int, read func(bytes int) error) (damage []string) {
 	f, err := os.Open(blockFile(stream, block))
 	if errors.Is(err, fs.ErrNotExist) {

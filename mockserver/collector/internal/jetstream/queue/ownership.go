@@ -96,7 +96,7 @@ func (o *ownership) subject() string {
 
 // acquire waits until the destination is free, and claims it.
 func (o *ownership) acquire(ctx context.Context) error {
-	var changed <-chan *jetstream.RawStreamMsg // nil until another process has the claim
+	var changed <-chan *jetstream.RawStreamMsg // nil until the first attempt has failed
 	var seen uint64
 	var since time.Time
 	m, err := o.loadClaim(ctx)
@@ -141,8 +141,8 @@ func (o *ownership) acquire(ctx context.Context) error {
 	}
 }
 
-// watchClaim returns a channel that contains the newest of the claims from message next on, until it is
-// received or ctx ends.
+// watchClaim returns a channel for claims, from message next on. The channel contains at most one claim:
+// a newer claim replaces it. The watch ends with ctx.
 func (o *ownership) watchClaim(ctx context.Context, next uint64) <-chan *jetstream.RawStreamMsg {
 	changed := make(chan *jetstream.RawStreamMsg, 1)
 	t := o.queue.set.Tail(record.StreamState, next, func(m *jetstream.RawStreamMsg) error {

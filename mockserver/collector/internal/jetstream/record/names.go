@@ -65,11 +65,10 @@ const (
 	BucketState    = "state"
 )
 
-// Bucket returns the name of a bucket's stream. Key returns the subject of a key. The names are those
-// of the KeyValue API of NATS.
+// Bucket returns the name of a bucket's stream, as in the KeyValue API of NATS.
 func (n Names) Bucket(kind string) string { return "KV_" + n.Prefix + "-" + kind }
 
-// Key is described at Bucket.
+// Key returns the subject of a key in a bucket, as in the KeyValue API of NATS.
 func (n Names) Key(kind, key string) string { return "$KV." + n.Prefix + "-" + kind + "." + key }
 
 // CallSubjects returns the subjects for calls of the given sources, or for all calls if there are
@@ -108,7 +107,7 @@ func Untoken(t string) (string, error) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// appendEscaped appends a string. It replaces each byte that isPlain rejects with a mark and two hexadecimal
+// appendEscaped appends a string. Each byte for which isPlain is false becomes a mark and two hexadecimal
 // digits.
 func appendEscaped(dst []byte, s string, mark byte, isPlain func(byte) bool) []byte {
 	for i := range len(s) {

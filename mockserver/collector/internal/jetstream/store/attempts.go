@@ -127,7 +127,7 @@ func (l *AttemptLog) Newest(ctx context.Context, limit int) (records [][]byte, n
 			size += len(r)
 		}
 		limit -= size
-		messages = min(2*messages, messages*uint64(max(limit, 0))/uint64(size)+1) // if the sizes remain the same
+		messages = min(2*messages, messages*uint64(max(limit, 0))/uint64(size)+1) // an estimate, which assumes that sizes remain the same
 		records, end = append(older, records...), begin
 	}
 	return records, next, nil

@@ -24,7 +24,7 @@ type Selection struct {
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
 	Last        uint64    // last message that a scan reads
-	Must        bool      // whether a scan waits for Last if the stream ends before
+	Must        bool      // whether a scan waits for Last if the stream ends before Last
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
 	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
@@ -47,7 +47,7 @@ type Tail struct {
 	misses int           // number of consumers that were created on the wrong server
 	stalls int           // number of consumers in a row that stopped delivering at Next
 	end    uint64        // a scan ends when it has read this message or a later one
-	marker string        // set by aim: subject of the message end, if this message must not be handled
+	marker string        // set by aim: subject of message number end, if this message must not be handled
 }
 
 // Tail returns a tail that calls handle with each message of a stream, from the message next on.
@@ -100,8 +100,8 @@ func (s *Store) TailFailed(token string, next uint64, handle func(m *record.Fail
 	return t
 }
 
-// logTrouble logs why the tail has not been able to read for some time. It logs a warning every
-// WarnEvery, unless the store is known to be down.
+// logTrouble logs the error of a tail that has been unable to read for the duration since. The level is
+// Debug, except for one warning every WarnEvery, unless the store is known to be down.
 func (t *Tail) logTrouble(err error, since time.Duration) {
 	t.logged = min(t.logged, since) // a smaller value of since means that the problem is new
 	level := slog.LevelDebug
