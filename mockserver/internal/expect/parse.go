@@ -171,15 +171,12 @@ func (ps *problems) member(path []any, name string, value any) any {
 	if _, ok := want.(*matcher); ok {
 		return want
 	}
-	switch {
-	case fields.ByName[name].IsObject():
+	if fields.ByName[name].IsObject() {
 		if _, ok := want.(map[string]any); !ok {
 			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
-	default:
-		if _, ok := want.(string); !ok && want != nil {
-			ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: \"^a\"}", regexpMatcher))
-		}
+	} else if _, ok := want.(string); !ok && want != nil {
+		ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: \"^a\"}", regexpMatcher))
 	}
 	return want
 }
