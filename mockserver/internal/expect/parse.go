@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Limits and defaults of Request.
@@ -127,10 +128,9 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", an unknown type", hintOf(typ, fields.Types))
 	}
 	for name, value := range e.want {
-		if s, ok := value.(string); ok {
-			if f := fields.ByName[name]; f != 0 && isText(f) {
-				e.literals = append(e.literals, literal{f, s})
-			}
+		f := fields.ByName[name]
+		if s, ok := value.(string); ok && callfields.TextOf(new(tracking.Call), f) != nil {
+			e.literals = append(e.literals, literal{f, s})
 		}
 	}
 	return e
@@ -157,12 +157,6 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 			}
 		}
 	}
-}
-
-// isText reports whether a field of a call is a string.
-func isText(f fields.Field) bool {
-	var c Call
-	return callfields.TextOf(&c.Call, f) != nil
 }
 
 // member parses the expected value of a field.
