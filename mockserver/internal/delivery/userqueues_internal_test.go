@@ -255,15 +255,18 @@ func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) 
 	return nil, nil, ctx.Err()
 }
 
+// newEntry returns an entry with one call of user u that was never leased.
+func newEntry(position uint64) *journal.Entry {
+	return &journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
+}
+
 // TestPostponedEntryEndsAfterPredecessors checks that an entry that is postponed for the first
 // time ends after all entries with earlier calls. Otherwise a new process might find the entry
 // without the earlier ones.
 func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 	ls := newUserQueues(notParked{}, false)
-	entry := func(position uint64, attempt int) *journal.Entry {
-		return &journal.Entry{First: position, Attempt: attempt, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
-	}
-	waiting, between, last := entry(1, 2), entry(2, 1), entry(3, 1)
+	waiting, between, last := newEntry(1), newEntry(2), newEntry(3)
+	waiting.Attempt = 2
 	ls.begin(waiting)
 	ls.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
 	atWork := ls.begin(between)
@@ -274,7 +277,8 @@ func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
 	assert.Contains(t, e.predecessors, atWork)
 }
 
-// TestCallsWithoutQueueDoNotHideOthers checks that all calls of an entry with a queue are inserted.
+// TestCallsWithoutQueueDoNotHideOthers checks that calls with a queue are inserted even if other
+// calls of their entry have none.
 func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		overtake bool
@@ -329,18 +333,15 @@ func (l *returnedLease) Return() {
 // predecessor is not stored, including the calls that have ended.
 func TestReturnedEntryIsDeliveredAgain(t *testing.T) {
 	ls, lease := newUserQueues(notParked{}, false), &returnedLease{}
-	entry := func(position uint64) journal.Entry {
-		return journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
-	}
-	earlier, later := entry(1), entry(2)
-	predecessor := ls.begin(&earlier)
+	earlier, later := newEntry(1), newEntry(2)
+	predecessor := ls.begin(earlier)
 	ls.end(&earlier.Calls[0], 1)
-	e := ls.begin(&later)
+	e := ls.begin(later)
 	_, wait := ls.check(e, &later.Calls[0], 2, note{})
 	require.Nil(t, wait)
 	ls.end(&later.Calls[0], 2)
 	predecessor.settle(true)
-	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: later}).end()
+	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: *later}).end()
 	assert.Equal(t, 1, lease.returned)
 	assert.True(t, e.returned)
 	l, at, found := ls.at(&later.Calls[0], 2)
@@ -353,10 +354,7 @@ func TestReturnedEntryIsDeliveredAgain(t *testing.T) {
 // finished. A later call waits until the new attempt has ended.
 func TestReturnedEntryIsLeasedAgainAtOnce(t *testing.T) {
 	ls := newUserQueues(notParked{}, false)
-	entry := func(position uint64) *journal.Entry {
-		return &journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
-	}
-	first, second, third := entry(1), entry(2), entry(3)
+	first, second, third := newEntry(1), newEntry(2), newEntry(3)
 	predecessor, e := ls.begin(first), ls.begin(second)
 	ls.end(&first.Calls[0], 1)
 	_, wait := ls.check(e, &second.Calls[0], 2, note{})
@@ -388,7 +386,7 @@ func TestFinishedEntriesAreReleased(t *testing.T) {
 	var last *queuedEntry
 	var before *journal.Entry
 	for n := range uint64(3) {
-		entry := &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}}}
+		entry := newEntry(n)
 		e := ls.begin(entry)
 		_, wait := ls.check(e, &entry.Calls[0], n, note{})
 		require.Nil(t, wait)
@@ -406,8 +404,8 @@ func TestFinishedEntriesAreReleased(t *testing.T) {
 	runtime.KeepAlive(last)
 }
 
-// A call that is leased after a later call of its user, for example because its first read failed,
-// must not be attempted at the same time.
+// TestEarlierCallWaitsForACallInFlight checks that a call that is leased after a later call of its
+// user, for example because its first read failed, is not attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 	for name, end := range map[string]func(ls *userQueues, e *journal.Entry, active *queuedEntry){
 		"delivered": func(ls *userQueues, e *journal.Entry, _ *queuedEntry) { ls.end(&e.Calls[0], e.First) },
@@ -418,10 +416,7 @@ func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ls := newUserQueues(notParked{}, false)
-			entry := func(position uint64) *journal.Entry {
-				return &journal.Entry{First: position, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
-			}
-			earlier, later := entry(1), entry(2)
+			earlier, later := newEntry(1), newEntry(2)
 			active := ls.begin(later)
 			_, wait := ls.check(active, &later.Calls[0], 2, note{})
 			require.Nil(t, wait)
@@ -467,7 +462,7 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 			var calls []*journal.Entry
 			var entries []*queuedEntry
 			for n := range uint64(4) {
-				calls = append(calls, &journal.Entry{First: n, Attempt: 1, Calls: []tracking.Call{{UserID: "u", Type: "track"}}})
+				calls = append(calls, newEntry(n))
 				entries = append(entries, ls.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Limits and defaults of Request.
@@ -127,10 +128,9 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 		ps.add(append(path, "type"), "is "+jsondiff.Text(typ, 40)+", an unknown type", hintOf(typ, fields.Types))
 	}
 	for name, value := range e.want {
-		if s, ok := value.(string); ok {
-			if f := fields.ByName[name]; f != 0 && isText(f) {
-				e.literals = append(e.literals, literal{f, s})
-			}
+		f := fields.ByName[name]
+		if s, ok := value.(string); ok && callfields.TextOf(new(tracking.Call), f) != nil {
+			e.literals = append(e.literals, literal{f, s})
 		}
 	}
 	return e
@@ -159,27 +159,18 @@ func (ps *problems) bounds(e *Expectation, path []any, object map[string]any) {
 	}
 }
 
-// isText reports whether a field of a call is a string.
-func isText(f fields.Field) bool {
-	var c Call
-	return callfields.TextOf(&c.Call, f) != nil
-}
-
 // member parses the expected value of a field.
 func (ps *problems) member(path []any, name string, value any) any {
 	want := ps.wantOf(path, value)
 	if _, ok := want.(*matcher); ok {
 		return want
 	}
-	switch {
-	case fields.ByName[name].IsObject():
+	if fields.ByName[name].IsObject() {
 		if _, ok := want.(map[string]any); !ok {
 			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
-	default:
-		if _, ok := want.(string); !ok && want != nil {
-			ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: \"^a\"}", regexpMatcher))
-		}
+	} else if _, ok := want.(string); !ok && want != nil {
+		ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: \"^a\"}", regexpMatcher))
 	}
 	return want
 }

@@ -122,7 +122,7 @@ func (h *History) Forward(order int64) iter.Seq[Item] {
 	}
 }
 
-// after returns snapshots of a chunk of the items after an order, oldest first.
+// after returns snapshots of the first items after an order, oldest first. It returns at most chunk items.
 func (h *History) after(order int64) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()

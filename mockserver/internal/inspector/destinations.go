@@ -200,7 +200,7 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 // previewDestination shows how many recent calls the form would deliver, and examples of their bodies.
 func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 	form := in.readDestinationForm(r.PostForm)
-	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool {
+	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool { // other settings do not affect the preview
 		setting, _, _ := strings.Cut(p.Field, ".")
 		return !slices.Contains([]string{"sources", "types", "events", "redact", "transform"}, setting)
 	})
