@@ -50,8 +50,8 @@ type alert struct {
 	Text        string    `json:"text"`                 // a description in English
 }
 
-// body returns the alert in a format of Config. It is written like JSON.stringify writes it. Receivers
-// need this to verify the signature.
+// body returns the alert in a format, which is a value of Config.Format. The text is the same as that of
+// JSON.stringify, which receivers need to verify the signature.
 func (a *alert) body(format string) ([]byte, error) {
 	var v any = a
 	if format == Slack {

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// requestTimeout limits a request to the admin API. Large replays take minutes.
+	// requestTimeout limits a request to the collector. Large replays take minutes.
 	requestTimeout = 5 * time.Minute
 	// maxAnswer limits the size of a response, in bytes.
 	maxAnswer = 64 << 20

@@ -134,7 +134,7 @@ func TestMCPTools(t *testing.T) {
 		{"events-none", "list_events", `{}`, false},
 		{"infer-none", "infer_plan", `{}`, true},
 		{"check-none", "check_plan", `{"planFile":"plan.yaml"}`, false},
-		{"send", "send_test_call", `{"type":"track","event":"Order Completed","userId":"u1","messageId":"m1","properties":{"orderId":12345678901234567890,"total":1.50},"wait":"1m"}`, false},
+		{"send", "send_test_call", `{"type":"track","event":"Order Completed","userId":"u1","anonymousId":"","name":"","messageId":"m1","properties":{"orderId":12345678901234567890,"total":1.50},"wait":"1m"}`, false},
 		{"send-no-user", "send_test_call", `{"type":"track","event":"Order Completed"}`, true},
 		{"send-type", "send_test_call", `{"type":"trak"}`, true},
 		{"send-field", "send_test_call", `{"type":"track","evnt":"A"}`, true},

@@ -172,8 +172,8 @@ func (r *toolResult) newest(attempts []export.Attempt) []export.Attempt {
 	return shown
 }
 
-// addTool adds a tool. The schema of its arguments is derived from In. Numbers in fields of type any
-// keep their digits.
+// addTool adds a tool. If it has no schema of its arguments, the schema is derived from In. Numbers in
+// fields of type any keep their digits.
 func addTool[In any](s *mcp.Server, tool mcp.Tool, run func(context.Context, In) (toolResult, error)) {
 	mcp.AddTool(s, &tool, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		if len(req.Params.Arguments) > 0 { // valid, because in was decoded from it

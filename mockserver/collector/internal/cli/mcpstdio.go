@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,14 +26,15 @@ func newStdio(in io.Reader, out io.Writer) mcp.Transport {
 // copyMessages copies the valid messages, and responds to the others.
 func copyMessages(to io.Writer, in *bufio.Reader, out io.Writer) error {
 	for {
-		line, size, err := readMessage(in)
+		line, size, end := readMessage(in)
+		var err error
 		if problem := problemOf(line, size); problem != nil {
 			line, _ = json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
 			_, err = out.Write(append(line, '\n'))
 		} else if len(line) > 0 {
 			_, err = to.Write(append(line, '\n'))
 		}
-		if err != nil {
+		if err = cmp.Or(err, end); err != nil {
 			return err
 		}
 	}

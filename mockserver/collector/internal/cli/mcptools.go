@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -566,6 +567,7 @@ func (t tools) sendTestCall(ctx context.Context, c map[string]any) (r toolResult
 		return r, err
 	}
 	delete(c, "wait")
+	maps.DeleteFunc(c, func(_ string, value any) bool { return value == "" }) // agents set optional arguments to ""
 	id := cmp.Or(argument("messageId"), "mcp-"+strings.ToLower(rand.Text()))
 	c["messageId"], c["timestamp"] = id, cmp.Or(argument("timestamp"), time.Now().UTC().Format(time.RFC3339Nano))
 	if err := t.sendCall(ctx, t.writeKey, c); err != nil {

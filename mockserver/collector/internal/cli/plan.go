@@ -101,7 +101,7 @@ func (c *checked) ok() bool {
 }
 
 func (c *checked) print(out io.Writer) {
-	fmt.Fprintln(out, plainLines(strings.TrimRight(c.report.String(), "\n")))
+	fmt.Fprintln(out, plainLines(c.report.String()))
 	if passed := c.report.Passed(); passed > 0 {
 		fmt.Fprintf(out, "%s of types that are not in the plan\n", count(passed, "call"))
 	}

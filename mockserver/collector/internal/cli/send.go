@@ -66,9 +66,6 @@ func newSendType(typ *fields.CallType) *cobra.Command {
 			if err := requireFields(cmd, typ); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
-			defer cancel()
-			cmd.SetContext(ctx)
 			return f.send(cmd, typ.Name)
 		},
 	}
@@ -171,6 +168,8 @@ func (c *client) sendCall(ctx context.Context, writeKey string, call any) error 
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	req, err := trackingRequest(ctx, base, key, body)
 	if err != nil {
 		return err

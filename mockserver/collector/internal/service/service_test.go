@@ -150,6 +150,20 @@ func TestAdminListenerRequiresToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
+func TestUnusableAdminListenerReleasesTheOther(t *testing.T) {
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := socket.Addr().String()
+	require.NoError(t, socket.Close())
+	_, err = Start(t.Context(), Options{Log: discard(), Config: &config.Config{Listen: address, Data: t.TempDir(), Admin: config.Admin{Listen: address, Token: "let-me-in"}}})
+	var unusable *ListenError
+	require.ErrorAs(t, err, &unusable)
+	assert.Equal(t, "admin.listen", unusable.Setting)
+	socket, err = net.Listen("tcp", address)
+	require.NoError(t, err)
+	require.NoError(t, socket.Close())
+}
+
 func TestHTTPSBehindProxies(t *testing.T) {
 	elsewhere, here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, test := range map[string]struct {

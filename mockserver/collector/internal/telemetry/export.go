@@ -30,8 +30,8 @@ const (
 	maxText = 256
 )
 
-// retries are the retries of an export. MaxElapsedTime limits the export, including its retries. Failed
-// exports are counted and logged.
+// retries contains the retry settings of all exporters. Each exporter has its own type with these fields.
+// MaxElapsedTime limits an export, including its retries. Failed exports are counted and logged.
 var retries = struct {
 	Enabled                                      bool
 	InitialInterval, MaxInterval, MaxElapsedTime time.Duration
