@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -84,7 +83,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	m := nats.NewMsg(b.Names.Key(b.kind, key))
 	m.Data = value
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(revision, 10))
+	ExpectLast(m, revision)
 	next, err := b.store(ctx, m)
 	if IsWrongSequence(err) {
 		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -138,6 +139,12 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 		return 0, fmt.Errorf("journal: storing: %w", err)
 	}
 	return seq, nil
+}
+
+// ExpectLast makes the server reject m unless message seq is the last one of its subject. If seq is 0,
+// the subject must not have a message.
+func ExpectLast(m *nats.Msg, seq uint64) {
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
 }
 
 // IsWrongSequence reports whether err means that another process has stored a message first, or is
