@@ -145,7 +145,7 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	m := nats.NewMsg(j.Names.Subject("s", "base"))
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
-	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
+	store.ExpectLast(m, before)
 	if _, err := j.Publish(ctx, m); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []t
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(m.Header.Get(record.HeaderIDs))-len(m.Header.Get(record.HeaderTraces))))
 	record.SetTime(m.Header, o.Decided)
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, "0") // a second copy would change the position of the message, and a concurrent listing would not find it
+	store.ExpectLast(m, 0) // a second copy would change the position of the message, and a concurrent listing would not find it
 	_, err := j.Publish(ctx, m)
 	if store.IsWrongSequence(err) { // the message is stored, or another process is storing it
 		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
@@ -112,7 +112,7 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 		return nil, err
 	}
 	m.Data = have.With(ref.Places)
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(last, 10))
+	store.ExpectLast(m, last)
 	return m, nil
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -158,7 +156,7 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 	c.Oldest = oldest.UnixMilli()
 	m := callsMessage(j.replaySubject(l.destination), calls, traces)
 	m.Header.Set(record.HeaderControl, c.Header())
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(l.last, 10))
+	store.ExpectLast(m, l.last)
 	record.SetTime(m.Header, now)
 	j.Identify(m)
 	seq, err := j.Publish(ctx, m)

@@ -116,7 +116,8 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 		return store.ErrEnough
 	})
 	t.Since, t.HeadersOnly, t.Batch = since, true, 1
-	return first, t.Scan(ctx)
+	err = t.Scan(ctx)
+	return first, err
 }
 
 // wantedTrim returns the last message of CALLS to remove. It selects the messages that are older than

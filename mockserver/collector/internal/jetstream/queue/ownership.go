@@ -176,7 +176,7 @@ func (o *ownership) storeClaim(ctx context.Context, by string) error {
 	began := time.Now()
 	m := nats.NewMsg(o.subject())
 	m.Data = []byte(by)
-	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(o.claimSeq, 10))
+	store.ExpectLast(m, o.claimSeq)
 	set := o.queue.set
 	ctx, stop, err := set.While(ctx, 0)
 	if err != nil {

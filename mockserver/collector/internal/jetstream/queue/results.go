@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -228,7 +227,7 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 		_, err := r.store.Publish(ctx, m)
 		return err
 	}
-	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.last, 10))
+	store.ExpectLast(m, r.last)
 	seq, err := r.store.Publish(ctx, m)
 	if err == nil {
 		r.last = seq

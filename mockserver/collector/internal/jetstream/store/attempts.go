@@ -122,12 +122,12 @@ func (l *AttemptLog) Newest(ctx context.Context, limit int) (records [][]byte, n
 		if older, enough, err = l.between(ctx, begin, end, limit); err != nil {
 			return nil, 0, err
 		}
-		size := 1
+		size := 0
 		for _, r := range older {
 			size += len(r)
 		}
 		limit -= size
-		messages = min(2*messages, messages*uint64(max(limit, 0))/uint64(size)+1) // an estimate, which assumes that sizes remain the same
+		messages = min(2*messages, messages*uint64(limit)/uint64(max(size, 1))+1) // an estimate, which assumes that sizes remain the same
 		records, end = append(older, records...), begin
 	}
 	return records, next, nil

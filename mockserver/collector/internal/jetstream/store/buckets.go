@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -84,8 +83,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	m := nats.NewMsg(b.Names.Key(b.kind, key))
 	m.Data = value
-	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(revision, 10))
-	b.Identify(m)
+	ExpectLast(m, revision)
 	next, err := b.store(ctx, m)
 	if IsWrongSequence(err) {
 		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
@@ -93,8 +91,10 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, err
 }
 
-// store stores a value, notes its revision and returns the revision.
+// store stores a value, notes its revision and returns the revision. The message has an ID, so a late
+// copy cannot replace a newer value.
 func (b *bucket) store(ctx context.Context, m *nats.Msg) (uint64, error) {
+	b.Identify(m)
 	revision, err := b.Publish(ctx, m)
 	if err == nil {
 		b.note(record.Accepted{Seq: revision, Source: b.stream})

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,7 +30,7 @@ func NewLock(s *Store, name ...string) *Lock {
 // Take acquires or extends the lock. It fails if another process has the lock.
 func (l *Lock) Take(ctx context.Context) error {
 	m := nats.NewMsg(l.subject)
-	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
+	ExpectLast(m, l.seq)
 	m.Header.Set("Nats-TTL", lockTTL.String())
 	l.store.Identify(m)
 	seq, err := l.store.Publish(ctx, m)

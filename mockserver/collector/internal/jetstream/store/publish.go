@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,8 +29,13 @@ const (
 	QueryTimeout = 2 * time.Second
 )
 
-// codeStoreFailed is the server's error code for a stream that has reached its MaxBytes.
-const codeStoreFailed = 10077
+const (
+	// codeStoreFailed is the server's error code for a stream that has reached its MaxBytes.
+	codeStoreFailed = 10077
+	// codeBeingStored is the server's error code for a message ID if an earlier try to publish the
+	// message has not ended.
+	codeBeingStored = 10158
+)
 
 // Publish stores a message and returns its sequence number. On a cluster, it retries. A message that
 // must not be stored twice needs a Nats-Msg-Id.
@@ -51,7 +57,8 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 		if err == nil {
 			return seq, nil
 		}
-		_, isRefused := errors.AsType[*jetstream.APIError](err)
+		refused, isRefused := errors.AsType[*jetstream.APIError](err)
+		isRefused = isRefused && refused.ErrorCode != codeBeingStored
 		unanswered = unanswered || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
@@ -132,6 +139,12 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 		return 0, fmt.Errorf("journal: storing: %w", err)
 	}
 	return seq, nil
+}
+
+// ExpectLast makes the server reject m unless message seq is the last one of its subject. If seq is 0,
+// the subject must not have a message.
+func ExpectLast(m *nats.Msg, seq uint64) {
+	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
 }
 
 // IsWrongSequence reports whether err means that another process has stored a message first, or is
