@@ -62,6 +62,9 @@ func (l lockedLog) Busy() bool {
 func (l lockedLog) holdFile() (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.writing {
+		l.idle.Wait()
+	}
 	l.lockFile()
 	return func() {
 		l.mu.Lock()
