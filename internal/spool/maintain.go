@@ -195,7 +195,8 @@ func (l *Log) keepSpare(g *segment) bool {
 	defer l.mu.Unlock()
 	l.spares = append(l.spares, g.file)
 	l.room.spare += g.file.size
-	l.room.used += g.file.size
+	l.room.used += g.file.size - g.space // in one step, so that the file is never counted twice
+	g.space = 0
 	return true
 }
 
