@@ -18,10 +18,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
-// Accepts reports whether a call matches the plan. It does not decode the call. For a call with
-// violations, it is much faster than [Plan.Judge], which must find them. If it returns false, the
-// call may still match, and Judge must decide. Accepts always returns false for entries with rare
-// keywords, such as allOf, anyOf and patternProperties.
+// Accepts reports whether a call matches the plan. It does not decode the call, and takes much less
+// time than [Plan.Judge] if the call has violations. If it returns false, the call may still match,
+// and Judge must decide. Accepts always returns false for entries with rare keywords, such as allOf,
+// anyOf and patternProperties.
 //
 // name is the event of a track call, or the name of a page or screen. member is the value of
 // the call's traits for an identify or group call, and of its properties otherwise. It is nil if

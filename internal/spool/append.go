@@ -69,14 +69,9 @@ func (l *Log) storeOne(r *Record, now time.Time) bool {
 	return true
 }
 
-// lockFile waits until no other goroutine writes to the active segment. The caller holds mu, which
-// is unlocked during the wait.
-func (l *Log) lockFile() {
-	for l.writing {
-		l.idle.Wait()
-	}
-	l.writing = true
-}
+// lockFile begins the exclusive use of the active segment's file. The caller holds mu, and writing
+// is false.
+func (l *Log) lockFile() { l.writing = true }
 
 // unlockFile ends the exclusive use that began with lockFile. The caller holds mu.
 func (l *Log) unlockFile() {

@@ -130,8 +130,8 @@ func fillWithin(t *testing.T, rnd *rand.Rand, unmapped bool) {
 	require.Greater(t, full, 10)
 }
 
-// The total size of the files does not exceed MaxBytes while many goroutines write records and
-// acknowledge some of them.
+// Neither the total size of the files nor the count of the log exceeds MaxBytes while many goroutines
+// write records and acknowledge some of them.
 func TestFilesStayWithinMaxBytesInAStorm(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		t.Run(fmt.Sprint("unmapped ", unmapped), func(t *testing.T) {
@@ -141,6 +141,7 @@ func TestFilesStayWithinMaxBytesInAStorm(t *testing.T) {
 				l, _, err := openDir(dir, Options{MaxBytes: maxBytes})
 				require.NoError(t, err)
 				l.unmapped.Store(unmapped)
+				l.checkUsage(t, maxBytes)
 				storm(t, l, life, maxBytes)
 				require.LessOrEqual(t, sizeOf(t, dir), int64(maxBytes))
 				kill(l)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -10,9 +11,35 @@ type lockedLog struct{ *Log }
 
 // openDir opens a log with a new mutex.
 func openDir(dir string, opts Options) (lockedLog, Recovered, error) {
-	opts.Mutex = new(sync.Mutex)
+	opts.Mutex = new(checkedMutex)
 	l, found, err := Open(dir, opts)
 	return lockedLog{l}, found, err
+}
+
+// checkedMutex is a mutex that calls check, if it is set, before it is unlocked.
+type checkedMutex struct {
+	sync.Mutex
+	check func()
+}
+
+func (m *checkedMutex) Unlock() {
+	if m.check != nil {
+		m.check()
+	}
+	m.Mutex.Unlock()
+}
+
+// checkUsage makes the test fail if the log ever counts more than maxBytes.
+func (l lockedLog) checkUsage(t *testing.T, maxBytes int64) {
+	mu := l.mu.(*checkedMutex)
+	mu.Lock()
+	defer mu.Unlock()
+	mu.check = func() {
+		if used := l.room.used; used > maxBytes {
+			t.Errorf("the log counts %d bytes of %d", used, maxBytes)
+			mu.check = nil
+		}
+	}
 }
 
 func (l lockedLog) Append(r *Record, now time.Time) error {
@@ -62,6 +89,9 @@ func (l lockedLog) Busy() bool {
 func (l lockedLog) holdFile() (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.writing {
+		l.idle.Wait()
+	}
 	l.lockFile()
 	return func() {
 		l.mu.Lock()

@@ -300,6 +300,32 @@ func TestDoneIsSaved(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
+// Acknowledgements do not wait for the file while records are written: writers that follow each
+// other would keep the background goroutine from removing files. They are saved afterwards.
+func TestDoneIsSavedAfterAWrite(t *testing.T) {
+	l := open(t, t.TempDir(), Options{Sync: true})
+	record := &Record{Buf: append(make([]byte, HeadLen), "{}"...)}
+	require.NoError(t, l.Append(record, time.Now()))
+	release := l.holdFile()
+	l.Done(record.Position, 1)
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		l.saveAcks()
+	}()
+	select {
+	case <-saved:
+	case <-time.After(time.Minute):
+		t.Error("saveAcks waits for the file")
+	}
+	release()
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.active.acks) == 0 && l.active.saved == 1
+	}, time.Minute, time.Millisecond)
+}
+
 // The log reports and keeps a segment of a later version.
 func TestSegmentOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()

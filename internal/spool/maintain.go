@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// saveEvery is the maximum time until an acknowledgement is written to the disk.
+	// saveEvery is the maximum time until an acknowledgement is written to the disk, unless
+	// records are being written at that time.
 	saveEvery = 100 * time.Millisecond
 	// removeEvery is the pause before the removal of a file is retried.
 	removeEvery = time.Second
@@ -67,10 +68,17 @@ func (l *Log) saveAcks() {
 	}
 }
 
-// saveActive writes the acknowledgements of the active segment.
+// saveActive writes the acknowledgements of the active segment. If another goroutine is writing, it
+// only wakes maintain, which tries again later: while calls of Append follow each other, a wait for
+// the file could take forever. Each write of records also contains pending acknowledgements.
 func (l *Log) saveActive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.writing {
+		l.unsaved = true
+		l.wakeUp()
+		return
+	}
 	l.lockFile()
 	if g := l.active; l.writable() && len(g.acks) > 0 {
 		if err := l.appendGroup(nil, 0, time.Now()); err != nil {
@@ -187,7 +195,8 @@ func (l *Log) keepSpare(g *segment) bool {
 	defer l.mu.Unlock()
 	l.spares = append(l.spares, g.file)
 	l.room.spare += g.file.size
-	l.room.used += g.file.size
+	l.room.used += g.file.size - g.space // in one step, so that the file is never counted twice
+	g.space = 0
 	return true
 }
 

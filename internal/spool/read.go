@@ -66,9 +66,9 @@ func (l *Log) ReadFrom(r *Record) {
 	}
 }
 
-// Read reads unacknowledged records into a page. When there are no more records, the page is empty and its
-// Next is the position after the last record. Read returns an error if a segment cannot be read at
-// the moment. After several attempts, it reports the records of that segment as missing.
+// Read reads unacknowledged records into a page. When there are no more records, the page is empty
+// and its Next is the position after the last record. Read returns an error if a segment cannot be
+// read at the moment. After several attempts, it reports the records of that segment as missing.
 func (l *Log) Read(p *Page) error {
 	p.reset()
 	l.mu.Lock()

@@ -4,6 +4,7 @@ package callfields
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -19,19 +20,11 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 		if err != nil {
 			return err
 		}
-		switch f := fields.Of(key); f {
-		case fields.ReceivedAt:
-			c.ReceivedAt, err = fields.ReadTime(fields.TimeText(value))
-		case fields.SentAt:
-			c.SentAt, err = fields.ReadTime(fields.TimeText(value))
-		case fields.OriginalTimestamp:
-			c.OriginalTimestamp, err = fields.ReadTime(fields.TimeText(value))
-		case fields.Timestamp:
-			c.Timestamp, err = fields.ReadTime(fields.TimeText(value))
-		default:
-			if to := TextOf(&c, f); to != nil {
-				*to = fields.Text(value)
-			}
+		f := fields.Of(key)
+		if to := timeOf(&c, f); to != nil {
+			*to, err = fields.ReadTime(fields.TimeText(value))
+		} else if to := TextOf(&c, f); to != nil {
+			*to = fields.Text(value)
 		}
 		return err
 	})
@@ -42,6 +35,21 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 		return tracking.Call{}, fmt.Errorf("mockserver: a stored call cannot be read: %w", err)
 	}
 	return c, nil
+}
+
+// timeOf returns a pointer to the time in c for the field f. It returns nil if c has no time for f.
+func timeOf(c *tracking.Call, f fields.Field) *time.Time {
+	switch f {
+	case fields.Timestamp:
+		return &c.Timestamp
+	case fields.OriginalTimestamp:
+		return &c.OriginalTimestamp
+	case fields.SentAt:
+		return &c.SentAt
+	case fields.ReceivedAt:
+		return &c.ReceivedAt
+	}
+	return nil
 }
 
 // TextOf returns a pointer to the string in c for the field f. It returns nil if c has no string for f.
