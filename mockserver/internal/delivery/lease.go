@@ -52,7 +52,7 @@ func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 		}
 		unlink := func() bool { return true }
 		if w.ordering != nil {
-			unlink = context.AfterFunc(w.ordering.held, stop)
+			unlink = context.AfterFunc(w.ordering.admitting, stop)
 		}
 		want, at, ok := w.gate.want(stop)
 		switch {

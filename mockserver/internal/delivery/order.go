@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -221,20 +222,25 @@ func (oe *orderedEntry) retryOrGiveUp(j *job) {
 	}
 }
 
-// end stores the result of the entry, after its predecessors have stored their results.
+// end stores the result of the entry, after its predecessors have ended. Once a result is not stored,
+// the ordering stores no other results: its queues no longer match the journal. The next ordering
+// loads the waiting calls again, like a new process after a crash.
 func (oe *orderedEntry) end() {
-	if !oe.ordering.queues.waitForPredecessors(oe.queuedEntry) {
-		oe.settle(true)
-		oe.lease.Return() // delivered calls are delivered again after the calls of the predecessors
-		oe.ordering.queues.finish(oe.queuedEntry, &oe.entry, nil)
+	o := oe.ordering
+	o.queues.waitForPredecessors(oe.queuedEntry)
+	defer oe.settle()
+	if o.failed.Load() {
+		oe.lease.Return()
 		return
 	}
 	r := resultInOrder(oe.jobs)
-	r.OnPlaced = func() { oe.settle(false) }
-	stored := oe.finish(oe.lease, oe.jobs, r)
-	oe.settle(true)
-	if !stored {
-		r.Outcomes = nil
+	r.OnPlaced = oe.settle
+	if !oe.finish(oe.lease, oe.jobs, r) {
+		o.failed.Store(true)
+		o.admitting.end()
+		oe.settle()
+		_ = pause.For(oe.leasing, journalRetry) // the next ordering waits for this entry
+		return
 	}
-	oe.ordering.queues.finish(oe.queuedEntry, &oe.entry, r.Outcomes)
+	o.queues.finish(oe.queuedEntry, &oe.entry, r.Outcomes)
 }

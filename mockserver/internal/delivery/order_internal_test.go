@@ -53,7 +53,8 @@ type orderModel struct {
 	d       tracking.Destination
 	worker  *Worker
 	process *modelProcess
-	started int // number of workers
+	failing bool // the journal fails to store some results
+	started int  // number of workers
 
 	calls  int
 	bad    int               // number of quarantined calls
@@ -72,11 +73,13 @@ type orderModel struct {
 	problem  string
 }
 
-// A modelProcess is a process that can crash. After a crash, it stores no results.
+// A modelProcess is a process that can crash. After a crash, it stores no results. Before that, it
+// fails to store some results if random is not nil, and leases entries again at once.
 type modelProcess struct {
 	journal.Reader
-	mu     sync.Mutex // guards killed; locked while a result is stored
+	mu     sync.Mutex // guards the fields below; locked while a result is stored
 	killed bool
+	random *rand.Rand
 }
 
 func (p *modelProcess) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
@@ -95,9 +98,9 @@ type modelLease struct {
 func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
 	l.process.mu.Lock()
 	defer l.process.mu.Unlock()
-	if l.process.killed {
+	if l.process.killed || l.process.random != nil && l.process.random.IntN(20) == 0 {
 		l.Return()
-		return errors.New("killed")
+		return errors.New("no disk")
 	}
 	return l.Lease.Finish(ctx, r)
 }
@@ -107,7 +110,7 @@ func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *order
 		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
 		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
 	}
-	m.d.Ordering = ordering
+	m.d.Ordering, m.failing = ordering, seed%2 == 1
 	if m.random.IntN(3) == 0 {
 		m.d.Webhooks = append(m.d.Webhooks, webhook.Endpoint{URL: "http://h/2"})
 	}
@@ -127,9 +130,12 @@ func (m *orderModel) note(format string, args ...any) {
 func (m *orderModel) start() {
 	reader, err := m.journal.Attach(m.t.Context(), "d", nil)
 	require.NoError(m.t, err)
-	m.process = &modelProcess{Reader: reader}
 	seed := uint64(m.started)
 	m.started++
+	m.process = &modelProcess{Reader: reader}
+	if m.failing {
+		m.process.random = rand.New(rand.NewPCG(seed, 6))
+	}
 	m.mu.Lock()
 	m.note("start")
 	m.mu.Unlock()

@@ -50,13 +50,13 @@ const (
 //
 // # States of a call in its queue
 //
-//	          | leased | delivered or   | fails, or     | entry's end   | entry's end
-//	          |        | failed         | must wait     | is stored     | is not stored
-//	----------+--------+----------------+---------------+---------------+--------------
-//	(none)    | active |                |               |               |
-//	waiting   | active |                |               | waiting       | waiting
-//	active    |        | ended          | waiting until | (none)        | waiting
-//	ended     | active |                | scheduled     | (none)        | waiting
+//	          | leased | delivered | fails, or | entry's end
+//	          |        | or failed | must wait | is stored
+//	----------+--------+-----------+-----------+-------------
+//	(none)    | active |           |           |
+//	waiting   | active |           |           | waiting
+//	active    |        | ended     | waiting   |
+//	ended     |        |           |           | (none)
 //
 // A call may be attempted when all earlier calls of its queue have ended. It waits for active
 // calls, and is postponed behind a waiting call. If failing calls may be overtaken, a failing
@@ -70,7 +70,8 @@ const (
 // stored only after the ends of its predecessors. Therefore a call is repeated only together
 // with all later calls of its queue, in order: call n is followed by call n+1, or by one of the
 // calls 1 to n and all calls after it. An entry that only postpones a call again does not wait
-// for its predecessors.
+// for its predecessors. If the end of an entry cannot be stored, the ordering stores no further
+// ends, and the queues are loaded again as after a crash.
 //
 // Methods are safe for concurrent use.
 type userQueues struct {
@@ -116,8 +117,7 @@ type queuedCall struct {
 // A queuedEntry is a leased entry with calls in queues.
 type queuedEntry struct {
 	settled  chan struct{} // closed when its end is stored in order, or will not be stored
-	returned bool          // its end is not stored; set before settled is closed
-	once     sync.Once     // guards settled and returned
+	once     sync.Once     // closes settled
 	first    bool          // leased for the first time: after a crash, the queues would not contain its calls
 	released chan struct{} // closed to postpone the waiting calls of the entry
 
@@ -130,14 +130,9 @@ type queuedEntry struct {
 	isReleased   bool
 }
 
-// settle reports that the end of the entry is stored in order, or that the entry was returned.
-// Only the first call of settle has an effect.
-func (e *queuedEntry) settle(returned bool) {
-	e.once.Do(func() {
-		e.returned = returned
-		close(e.settled)
-	})
-}
+// settle reports that the end of the entry is stored in order, or will not be stored. It may be
+// called again.
+func (e *queuedEntry) settle() { e.once.Do(func() { close(e.settled) }) }
 
 func newUserQueues(journal parkedEntries, overtake bool) *userQueues {
 	return &userQueues{journal: journal, overtake: overtake, began: time.Now(), byUser: map[event.Key]*userQueue{}, timers: map[uint64]*time.Timer{}}
@@ -292,8 +287,8 @@ func (ls *userQueues) add(e *journal.Entry, due time.Time) {
 	}
 }
 
-// begin inserts the calls of a leased entry and makes them active. A returned entry can be leased again
-// before its previous attempt has finished. begin keeps only the due times of that attempt.
+// begin inserts the calls of a leased entry and makes them active. It keeps the due times of calls
+// that waited.
 func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
 	now, entry := time.Now(), &queuedEntry{settled: make(chan struct{}), released: make(chan struct{}), blocked: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
 	ls.mu.Lock()
@@ -677,40 +672,34 @@ func (ls *userQueues) dequeue(c *tracking.Call, position uint64) {
 	ls.remove(c, position)
 }
 
-// waitForPredecessors waits until the predecessors of e are settled, and reports whether the
-// ends of all predecessors are stored.
-func (ls *userQueues) waitForPredecessors(e *queuedEntry) (placed bool) {
+// waitForPredecessors waits until the predecessors of e are settled.
+func (ls *userQueues) waitForPredecessors(e *queuedEntry) {
 	ls.mu.Lock()
 	before := e.predecessors
 	ls.mu.Unlock()
-	placed = true
 	for _, b := range before {
 		<-b.settled
-		placed = placed && !b.returned
 	}
-	return placed
 }
 
-// finish ends an entry. If the end of the entry is stored, outcomes contains the outcomes, and
-// ended calls leave their queues. All other calls wait. finish resumes the entry for calls that
-// are first in their queue or have no user.
+// finish ends an entry whose end is stored. Ended calls leave their queues, and all other calls
+// wait. finish resumes the entry for calls that are first in their queue or have no user.
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	e.predecessors = nil // otherwise the next entry, which refers to e, would keep all earlier entries in memory
-	stored := outcomes != nil
 	for i := range of.Calls {
 		position := of.Position(i)
 		l, at, found := ls.at(&of.Calls[i], position)
 		switch {
 		case !found:
-			if stored && outcomes[i].State == tracking.StatePending {
+			if outcomes[i].State == tracking.StatePending {
 				ls.resume(position, ls.in(parseNote(outcomes[i].Note).left(time.Now())))
 			}
 			continue
 		case l.calls[at].entry != e:
 			continue
-		case l.calls[at].ended && stored:
+		case l.calls[at].ended:
 			ls.remove(&of.Calls[i], position)
 			continue
 		}
@@ -718,7 +707,7 @@ func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []track
 		if !call.waits {
 			call.due = 0
 		}
-		call.entry, call.ended, call.waits = nil, false, false
+		call.entry, call.waits = nil, false
 		ls.wake(l, position)
 	}
 }

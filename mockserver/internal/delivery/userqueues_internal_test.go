@@ -316,66 +316,63 @@ func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
 	assert.False(t, found, "the call has ended")
 }
 
-// A returnedLease counts the calls of Return, and calls leaseAgain if it is not nil.
-type returnedLease struct {
-	journal.Lease
-	returned   int
-	leaseAgain func()
+// An unstoringReader is a reader that fails to store the first result, as soon as two calls were
+// delivered.
+type unstoringReader struct {
+	journal.Reader
+	failed    atomic.Bool
+	delivered chan struct{}
 }
 
-func (l *returnedLease) Return() {
-	if l.returned++; l.leaseAgain != nil {
-		l.leaseAgain()
+func (r *unstoringReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	l, err := r.Reader.Next(ctx, want)
+	if err != nil || r.failed.Swap(true) {
+		return l, err
 	}
+	return unstoringLease{l, r.delivered}, nil
 }
 
-// TestReturnedEntryIsDeliveredAgain checks that the calls of an entry wait again if the end of a
-// predecessor is not stored, including the calls that have ended.
-func TestReturnedEntryIsDeliveredAgain(t *testing.T) {
-	ls, lease := newUserQueues(notParked{}, false), &returnedLease{}
-	earlier, later := newEntry(1), newEntry(2)
-	predecessor := ls.begin(earlier)
-	ls.end(&earlier.Calls[0], 1)
-	e := ls.begin(later)
-	_, wait := ls.check(e, &later.Calls[0], 2, note{})
-	require.Nil(t, wait)
-	ls.end(&later.Calls[0], 2)
-	predecessor.settle(true)
-	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: *later}).end()
-	assert.Equal(t, 1, lease.returned)
-	assert.True(t, e.returned)
-	l, at, found := ls.at(&later.Calls[0], 2)
-	require.True(t, found)
-	assert.Nil(t, l.calls[at].entry)
-	assert.False(t, l.calls[at].ended)
+type unstoringLease struct {
+	journal.Lease
+	delivered chan struct{}
 }
 
-// TestReturnedEntryIsLeasedAgainAtOnce leases an entry again before its previous attempt has
-// finished. A later call waits until the new attempt has ended.
-func TestReturnedEntryIsLeasedAgainAtOnce(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
-	first, second, third := newEntry(1), newEntry(2), newEntry(3)
-	predecessor, e := ls.begin(first), ls.begin(second)
-	ls.end(&first.Calls[0], 1)
-	_, wait := ls.check(e, &second.Calls[0], 2, note{})
-	require.Nil(t, wait)
-	ls.end(&second.Calls[0], 2)
-	predecessor.settle(true)
-	var again *queuedEntry
-	lease := &returnedLease{leaseAgain: func() { again = ls.begin(second) }}
-	(&orderedEntry{queuedEntry: e, ordering: &ordering{queues: ls}, lease: lease, entry: *second}).end()
-	ls.finish(predecessor, first, nil)
-	ls.begin(first)
-	ls.end(&first.Calls[0], 1)
-	last := ls.begin(third)
-	_, wait = ls.check(last, &third.Calls[0], 3, note{})
-	require.NotNil(t, wait, "the second call is not delivered again yet")
-	_, wait = ls.check(again, &second.Calls[0], 2, note{})
-	require.Nil(t, wait)
-	ls.end(&second.Calls[0], 2)
-	_, wait = ls.check(last, &third.Calls[0], 3, note{})
-	assert.Nil(t, wait)
-	assert.Contains(t, last.predecessors, again)
+func (l unstoringLease) Finish(context.Context, journal.Result) error {
+	<-l.delivered
+	<-l.delivered
+	l.Return()
+	return errors.New("no disk")
+}
+
+// TestCallsAreRepeatedAfterAFailedStore checks that all later calls of a user are delivered again if
+// the result of an earlier call is not stored.
+func TestCallsAreRepeatedAfterAFailedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		delivered := make(chan struct{}, 10)
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			got = append(got, r.MessageID)
+			delivered <- struct{}{}
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		reader, err := memory.Attach(t.Context(), "d", nil)
+		require.NoError(t, err)
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, &unstoringReader{Reader: reader, delivered: delivered})
+		w.Start()
+		for _, id := range []string{"1", "2"} {
+			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+		}
+		time.Sleep(time.Minute)
+		w.Stop()
+		assert.Equal(t, []string{"1", "2", "1", "2"}, got)
+		all, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, all[0].Delivered)
+	})
 }
 
 // TestFinishedEntriesAreReleased checks that the entries of a user who always has pending calls do
@@ -407,12 +404,11 @@ func TestFinishedEntriesAreReleased(t *testing.T) {
 // TestEarlierCallWaitsForACallInFlight checks that a call that is leased after a later call of its
 // user, for example because its first read failed, is not attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
-	for name, end := range map[string]func(ls *userQueues, e *journal.Entry, active *queuedEntry){
-		"delivered": func(ls *userQueues, e *journal.Entry, _ *queuedEntry) { ls.end(&e.Calls[0], e.First) },
-		"postponed": func(ls *userQueues, e *journal.Entry, _ *queuedEntry) {
+	for name, end := range map[string]func(ls *userQueues, e *journal.Entry){
+		"delivered": func(ls *userQueues, e *journal.Entry) { ls.end(&e.Calls[0], e.First) },
+		"postponed": func(ls *userQueues, e *journal.Entry) {
 			ls.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
 		},
-		"returned": func(ls *userQueues, e *journal.Entry, active *queuedEntry) { ls.finish(active, e, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ls := newUserQueues(notParked{}, false)
@@ -423,7 +419,7 @@ func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 			e := ls.begin(earlier)
 			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
 			require.NotNil(t, wait, "two calls of the user are in flight")
-			end(ls, later, active)
+			end(ls, later)
 			<-wait
 			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
 			assert.Nil(t, wait)
@@ -446,9 +442,6 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 		"a later one is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
 			ls.postpone(&calls[1].Calls[0], 1, time.Now())
 		}, nil},
-		"the first was returned": {func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry) {
-			ls.finish(entries[0], calls[0], nil)
-		}, []int{1, 2, 3}},
 		"the next failed before": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
 			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
 			ls.end(&calls[0].Calls[0], 0)

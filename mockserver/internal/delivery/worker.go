@@ -167,7 +167,8 @@ type ordering struct {
 	queues    *userQueues
 	held      context.Context // ends when another process may deliver
 	release   func()          // lets other processes deliver
-	admitting scope           // ends with held, and when the ordering ends
+	admitting scope           // ends with held, when a result is not stored, and when the ordering ends
+	failed    atomic.Bool     // a result was not stored
 	requests  *requests       // canceled when held ends
 }
 

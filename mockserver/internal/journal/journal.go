@@ -223,8 +223,8 @@ type Result struct {
 	Parked bool
 	// MayWait allows the journal to delay the result briefly to store several together.
 	MayWait bool
-	// OnPlaced is called once by Finish, as soon as any later result will be stored after this
-	// one. It must not block. It may be nil.
+	// OnPlaced is called at most once by Finish, when later results can only be stored after
+	// this one: if this one is not stored, neither are they. It must not block. It may be nil.
 	OnPlaced func()
 }
 

@@ -20,14 +20,17 @@ func TestDeletedDirectory(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows deletes no files that are open")
 	}
-	deleted := func(t *testing.T, dir string) { ok(t, os.RemoveAll(dir)) }
+	deleted := func(t *testing.T, dir string) {
+		ok(t, os.Rename(dir, dir+"-gone")) // RemoveAll fails while the server creates files
+		ok(t, os.RemoveAll(dir+"-gone"))
+	}
 	for name, c := range map[string]struct {
 		sync time.Duration
 		do   func(t *testing.T, dir string)
 	}{
 		"deleted":           {0, deleted},
 		"deleted, lazy":     {time.Second, deleted},
-		"streams deleted":   {0, func(t *testing.T, dir string) { ok(t, os.RemoveAll(filepath.Join(dir, "jetstream"))) }},
+		"streams deleted":   {0, func(t *testing.T, dir string) { deleted(t, filepath.Join(dir, "jetstream")) }},
 		"replaced":          {0, func(t *testing.T, dir string) { deleted(t, dir); ok(t, os.Mkdir(dir, 0o700)) }},
 		"replaced, lazy":    {time.Second, func(t *testing.T, dir string) { deleted(t, dir); ok(t, os.Mkdir(dir, 0o700)) }},
 		"another's, synced": {0, func(t *testing.T, dir string) { deleted(t, dir); open(t, jetstream.Options{Dir: dir}) }},
