@@ -142,19 +142,15 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
 	q.acceptedFilter(&filter)
-	state, list := "", a.c.Failed
-	switch q.state(&state); state {
-	case "", "failed":
-	case "filtered":
-		list = a.c.Quarantined
-	default:
+	state := ""
+	if q.state(&state); state == "pending" || state == "delivered" {
 		q.fail("state", state, "use failed or filtered")
 	}
 	if err := q.done(); err != nil {
 		return nil, err
 	}
 	views, more := []failedView{}, false
-	err := list(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
+	err := a.c.Failed(r.Context(), r.PathValue("destination"), state == "filtered", func(f journal.FailedCall) bool {
 		if !filter.Matches(&f.Call) {
 			return true
 		}

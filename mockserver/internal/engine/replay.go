@@ -153,9 +153,9 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 	var sequences []iter.Seq2[selectedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
-		r.from, sequences = tracking.StateFailed, append(sequences, listed(ctx, destination, &sel, c.Failed))
+		r.from, sequences = tracking.StateFailed, append(sequences, c.listed(ctx, destination, &sel, false))
 	case tracking.StateFiltered:
-		sequences = append(sequences, listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
+		sequences = append(sequences, c.listed(ctx, destination, &sel, true), r.recorded(ctx, &sel))
 	default:
 		sequences = append(sequences, r.recorded(ctx, &sel))
 	}
@@ -219,10 +219,10 @@ type selectedCall struct {
 }
 
 // listed yields the failed or quarantined calls in the journal that match the selection.
-func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[selectedCall, error] {
+func (c *Collector) listed(ctx context.Context, destination string, sel *Selection, quarantined bool) iter.Seq2[selectedCall, error] {
 	return func(yield func(selectedCall, error) bool) {
 		stopped := false
-		err := list(ctx, destination, func(f journal.FailedCall) bool {
+		err := c.Failed(ctx, destination, quarantined, func(f journal.FailedCall) bool {
 			if !sel.matchesFailure(&f) {
 				return true
 			}
@@ -366,17 +366,8 @@ func (r *replay) record(first int, outcome func(i int) tracking.Outcome) {
 	}
 }
 
-// Failed yields the failed calls of a destination, oldest first, until yield returns false.
-func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, false, yield)
-}
-
-// Quarantined yields the quarantined calls of a destination, oldest first, until yield returns
-// false.
-func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, true, yield)
-}
-
-func (c *Collector) kept(ctx context.Context, destination string, filtered bool, yield func(journal.FailedCall) bool) error {
-	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != filtered || yield(f) })
+// Failed yields the failed calls of a destination or, if quarantined is set, the quarantined calls. It
+// yields the oldest first, until yield returns false.
+func (c *Collector) Failed(ctx context.Context, destination string, quarantined bool, yield func(journal.FailedCall) bool) error {
+	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != quarantined || yield(f) })
 }

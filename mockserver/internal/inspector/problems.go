@@ -171,7 +171,7 @@ func linkRefused(h *history.History, shown []causeCard) {
 }
 
 func exampleOf(h *history.History, i *history.Item) example {
-	e := example{Href: rows.Filter{}.Link("/", "call", h.RefOf(i))}
+	e := example{Href: callLink(h.RefOf(i))}
 	if i.Refusal != nil {
 		e.Type, e.Text = "request", i.Refusal.Method+" "+i.Refusal.Path
 		return e

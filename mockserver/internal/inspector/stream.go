@@ -1,11 +1,11 @@
 package inspector
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -70,7 +71,7 @@ type follower struct {
 	seen       history.Cursor  // position of the feed at the last frame
 	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
 	openChange int64           // last change of the open call
-	second     int64           // newest second in the charts
+	second     int64           // newest second in the charts; the next frame contains it again
 	counted    int64           // number of the latest change of the feed at the last count
 	countAfter time.Time
 }
@@ -114,10 +115,8 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	defer tick.Stop()
 	for in.pages.Check(r) == nil { // the session can expire and the token can change
 		changed := in.c.History().Changed()
-		var out bytes.Buffer
 		frame := f.next()
-		frame.write(&out)
-		if _, err := w.Write(out.Bytes()); err != nil || control.Flush() != nil {
+		if frame.write(w) != nil || control.Flush() != nil {
 			return
 		}
 		interval := frameInterval
@@ -137,9 +136,10 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 }
 
 // write writes the frame as a server-sent event.
-func (f frame) write(out *bytes.Buffer) {
+func (f frame) write(w io.Writer) error {
 	data, _ := json.Marshal(f) // numbers and strings can always be marshaled
-	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
+	_, err := fmt.Fprintf(w, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
+	return err
 }
 
 // newFollower returns a follower that continues from a position. listed contains the orders of
@@ -179,11 +179,13 @@ func (f *follower) next() frame {
 		out.Skipped = out.Arrived - found.sent
 		f.seen = end
 	})
-	f.tally(&out)
-
+	out.Now = time.Now().Unix()
+	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
+	f.second = out.Now
 	for i := range found.items {
 		r := rows.New(f.in.c.History(), &found.items[i], f.filter, destinations)
-		out.Rows = append(out.Rows, frameRow{r.Order, renderRow(r)})
+		html, _ := page.Render("calls", "row", r)
+		out.Rows = append(out.Rows, frameRow{r.Order, html})
 	}
 	f.trim()
 	f.count(match, &out)
@@ -279,14 +281,6 @@ func (f *follower) trim() {
 	}
 }
 
-// tally adds the seconds for the charts to a frame. It sends the current second again until it
-// is complete.
-func (f *follower) tally(out *frame) {
-	out.Now = time.Now().Unix()
-	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
-	f.second = out.Now
-}
-
 // count adds the number of matching items, at a limited rate.
 func (f *follower) count(match func(*history.Item) bool, out *frame) {
 	start := time.Now()
@@ -312,8 +306,41 @@ func (f *follower) openChanged() bool {
 	return before != i.Change
 }
 
-// renderRow renders a row with the template block of the list.
-func renderRow(r rows.Row) string {
-	html, _ := page.Render("calls", "row", r)
-	return html
+// chartRanges are the ranges of the charts beyond the last five minutes, with the seconds per bar.
+var chartRanges = map[string]struct{ span, bar int64 }{"hour": {3600, 60}, "day": {24 * 3600, 900}}
+
+// tallyJSON returns the initial data of the charts: the last five minutes.
+func (in *Inspector) tallyJSON() string {
+	now := time.Now().Unix()
+	data, _ := json.Marshal(map[string]any{"now": now, "seconds": chartRows(in.c.History().Seconds(0, now), 1)}) // numbers can always be marshaled
+	return string(data)
+}
+
+// serveChart serves the counts of each bar of a range.
+func (in *Inspector) serveChart(w http.ResponseWriter, r *http.Request) {
+	chart, ok := chartRanges[r.URL.Query().Get("range")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	now := time.Now().Unix()
+	first := (now/chart.bar+1)*chart.bar - chart.span
+	page.SecureHeaders(w.Header())
+	access.WriteJSON(w, r, http.StatusOK, map[string]any{"now": now, "bars": chartRows(in.c.History().Minutes(first, now), chart.bar)})
+}
+
+// chartRows returns the time and the counts of each bar. It merges intervals of the same bar.
+func chartRows(intervals []history.Interval, bar int64) [][]int64 {
+	rows := [][]int64{}
+	for _, i := range intervals {
+		at := i.At - i.At%bar
+		if len(rows) == 0 || rows[len(rows)-1][0] != at {
+			rows = append(rows, make([]int64, 1+history.TallyKinds))
+			rows[len(rows)-1][0] = at
+		}
+		for kind, n := range i.N {
+			rows[len(rows)-1][1+kind] += int64(n)
+		}
+	}
+	return rows
 }
