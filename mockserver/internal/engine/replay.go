@@ -33,24 +33,25 @@ const (
 	reasonNotReplayed = "it could not be replayed"
 )
 
-// A Selection selects calls of a destination for a replay.
+// A Selection selects calls of a destination for a replay. Its JSON omits fields that the API does not
+// have or represents in another way.
 type Selection struct {
 	// State is the state of the calls. Failed and quarantined calls are read from the journal.
 	// Delivered and other filtered calls are read from the History, if they are retained. The
 	// zero value, StatePending, means StateFailed.
-	State tracking.State
+	State tracking.State `json:"-"`
 	history.CallFilter
 	// Cause selects calls by the cause of the failure; see [stats.CauseOf]. FailedSince (inclusive)
 	// and FailedUntil (exclusive) select calls by the time of the failure. Empty values match
 	// all calls. If any is set, only failed and quarantined calls are selected.
-	Cause       string
-	FailedSince time.Time
-	FailedUntil time.Time
+	Cause       string    `json:"cause"`
+	FailedSince time.Time `json:"failedSince"`
+	FailedUntil time.Time `json:"failedUntil"`
 	// EndedBefore selects only calls that reached State before this time. The zero time selects
 	// all calls. A repeated request with the same EndedBefore does not replay a call twice.
-	EndedBefore time.Time
+	EndedBefore time.Time `json:"-"`
 	// DryRun counts the calls without replaying them.
-	DryRun bool
+	DryRun bool `json:"dryRun"`
 }
 
 // byFailure reports whether the selection has a cause or a time of failure.
