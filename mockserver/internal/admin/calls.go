@@ -197,8 +197,7 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 	}
 	calls, requests := []rejectionView{}, []refusalView{}
 	h := a.c.History()
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		switch {
 		case i.Rejection != nil && len(calls) < limit && filter.Matches(i.Read):
 			c := i.Read

@@ -105,10 +105,9 @@ func (c *comparePage) compare() {
 // choicesFor returns the newest calls of the same event. Calls of the same user come first.
 func (in *Inspector) choicesFor(i *history.Item, destinations []engine.AttachedDestination) []compareChoice {
 	h := in.c.History()
-	end, _ := h.End()
 	c, title, id := i.Call(), history.TitleOf(i.Call()), idOf(i)
 	var ours, others []history.Item
-	h.Scan(end.Order+1, func(other *history.Item) bool {
+	h.Scan(history.Newest, func(other *history.Item) bool {
 		o := other.Call()
 		if other.Order == i.Order || other.Refusal != nil || o.Type != c.Type || history.TitleOf(o) != title && c.Type != "alias" {
 			return true

@@ -204,8 +204,7 @@ type matchingCall struct {
 func (in *Inspector) callsWith(e *shapes.Event, of *shapes.Property, typ, wanted string) *matchingCalls {
 	shown := &matchingCalls{Path: of.Path, Type: typ, Value: wanted, Back: eventHref(e)}
 	h := in.c.History()
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		if i.Record == nil {
 			return true
 		}

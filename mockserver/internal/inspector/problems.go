@@ -149,8 +149,7 @@ func linkRefused(h *history.History, shown []causeCard) {
 	}
 	left := searched
 	var found []history.Item
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		left--
 		if i.Record == nil {
 			found = append(found, i.Snapshot())

@@ -215,8 +215,7 @@ func (in *Inspector) recentUsers() []rows.Row {
 	var items []history.Item
 	seen := map[string]bool{}
 	n := 0
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		n++
 		id := idOf(i)
 		if i.Record != nil && id != "" && !seen[id] && !history.IsSynthetic(i.Call()) {
