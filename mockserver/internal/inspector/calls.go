@@ -132,13 +132,14 @@ func (in *Inspector) list(filter rows.Filter, before int64) list {
 func (in *Inspector) count(filter rows.Filter, match func(*history.Item) bool) counts {
 	end, total := in.c.History().End()
 	add, facets := filter.FacetCounter(in.c.Attached())
-	c := counts{Total: total, Facets: facets}
+	l := list{Filter: filter, Total: total}
 	in.c.History().Scan(end.Order+1, func(i *history.Item) bool {
 		if match(i) {
-			c.Matched++
+			l.Matched++
 		}
 		add(i)
 		return true
 	})
-	return c
+	html, _ := page.Render("calls", "count", l)
+	return counts{html, facets}
 }

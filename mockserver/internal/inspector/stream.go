@@ -54,9 +54,8 @@ type frameRow struct {
 }
 
 type counts struct {
-	Matched int            `json:"matched"`
-	Total   int            `json:"total"`
-	Facets  map[string]int `json:"facets"` // see rows.Filter.Facets
+	HTML   string         `json:"html"`
+	Facets map[string]int `json:"facets"` // see rows.Filter.Facets
 }
 
 // A follower produces the frames of one stream. It tracks only the rows that the browser has.
