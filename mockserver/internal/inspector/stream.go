@@ -164,25 +164,22 @@ func (f *follower) next() frame {
 	destinations := f.in.c.Attached()
 	match := f.filter.Matcher(destinations)
 	var out frame
-	var found findings
+	var items []history.Item
 	f.in.c.History().View(func(feed *history.Feed) {
 		end := feed.End()
 		if !feed.Continues(f.seen) {
 			out.Reset = true
 			f.seen, f.shown = end, map[int64]int64{}
 		}
-		found = f.changed(feed, match)
+		items = f.changed(&out, feed, match)
 		out.id = end.String()
-		out.Missing, out.Gone = found.missing, found.gone
-		out.Arrived = found.arrived + (end.Order - f.seen.Order - found.examined)
-		out.Skipped = out.Arrived - found.sent
 		f.seen = end
 	})
 	out.Now = time.Now().Unix()
 	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
 	f.second = out.Now
-	for i := range found.items {
-		r := rows.New(f.in.c.History(), &found.items[i], f.filter, destinations)
+	for i := range items {
+		r := rows.New(f.in.c.History(), &items[i], f.filter, destinations)
 		html, _ := page.Render("calls", "row", r)
 		out.Rows = append(out.Rows, frameRow{r.Order, html})
 	}
@@ -192,20 +189,13 @@ func (f *follower) next() frame {
 	return out
 }
 
-// findings contains the changes in the feed for a frame.
-type findings struct {
-	items    []history.Item // rows to send, newest first
-	missing  []int64
-	gone     []int64
-	examined int64 // number of examined new items
-	arrived  int64 // number of new matching items
-	sent     int64 // number of new matching items in items and missing
-}
-
-// changed collects new rows, and changes to the rows in the browser. The caller must hold the
-// lock of the history.
-func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
-	var l findings
+// changed adds the changes in the feed to a frame. It returns the new and changed rows, newest first. The
+// caller must hold the lock of the history.
+func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.Item) bool) (items []history.Item) {
+	send := func(i *history.Item) {
+		f.shown[i.Order] = i.Change
+		items = append(items, i.Snapshot())
+	}
 	for order, change := range f.shown {
 		i := feed.Item(order)
 		if i == nil || i.Change <= change && (!f.ages || f.held || match(i)) {
@@ -214,54 +204,53 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 		matches := match(i)
 		if !matches {
 			delete(f.shown, order)
-			l.gone = append(l.gone, order)
+			out.Gone = append(out.Gone, order)
 		}
 		if matches || f.held {
-			f.send(&l, i)
+			send(i)
 		}
 	}
-	fresh := f.walk(&l, feed, match)
-	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	fresh, examined := f.walk(feed, match)
+	out.Arrived = feed.End().Order - f.seen.Order - examined
+	sent := int64(0)
 	oldest := f.oldest()
 	for n, i := range fresh {
-		send := f.held || n < frameRows && i.Order > oldest
+		listed := f.held || n < frameRows && i.Order > oldest
 		switch {
 		case f.held:
-			l.missing = append(l.missing, i.Order)
-		case send:
-			f.send(&l, i)
+			out.Missing = append(out.Missing, i.Order)
+		case listed:
+			send(i)
 		}
 		if i.Order > f.seen.Order {
-			l.arrived++
-			if send {
-				l.sent++
+			out.Arrived++
+			if listed {
+				sent++
 			}
 		}
 	}
-	slices.SortFunc(l.items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
-	return l
+	out.Skipped = out.Arrived - sent
+	slices.SortFunc(items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	return items
 }
 
-// walk returns the newest changed items that match the filter and are not in the browser.
-func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
+// walk returns the newest changed items that match the filter and are not in the browser, newest first. It
+// also returns the number of new items that it examined.
+func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item, examined int64) {
 	n := 0
 	for i := range feed.Since(f.seen) {
 		if n++; n > frameChanges {
 			break
 		}
 		if i.Order > f.seen.Order {
-			l.examined++
+			examined++
 		}
 		if _, shown := f.shown[i.Order]; !shown && match(i) {
 			fresh = append(fresh, i)
 		}
 	}
-	return fresh
-}
-
-func (f *follower) send(l *findings, i *history.Item) {
-	f.shown[i.Order] = i.Change
-	l.items = append(l.items, i.Snapshot())
+	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	return fresh, examined
 }
 
 // oldest returns the order below which a row does not fit into the list.
