@@ -290,49 +290,30 @@ type defaults struct {
 // check returns the encoded defaults, or all problems of the Config and the write key.
 func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	var errs []error
-	refuse := func(format string, args ...interface{}) {
-		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
+	require := func(ok bool, format string, args ...interface{}) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("analytics: "+format, args...))
+		}
 	}
-	if err := checkKey(writeKey); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := batchURL(cfg.Endpoint); err != nil {
-		errs = append(errs, err)
-	}
-	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxMaxInFlight {
-		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for the default of %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
-	}
-	if cfg.MaxAttempts < 0 {
-		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for the default of %d", cfg.MaxAttempts, retry.DefaultAttempts)
-	}
-	if cfg.MaxTotalBackoffDuration < 0 {
-		refuse("Config.MaxTotalBackoffDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxTotalBackoffDuration, retry.DefaultMaxBackoff)
-	}
-	if cfg.MaxRateLimitDuration < 0 {
-		refuse("Config.MaxRateLimitDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxRateLimitDuration, retry.DefaultMaxRateLimit)
-	}
-	if _, err := settingsURL(cfg.SettingsEndpoint, writeKey); err != nil {
-		errs = append(errs, err)
-	}
-	if cfg.MaxBytes != 0 && cfg.MaxBytes < minMaxBytes {
-		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
-	}
-	if cfg.SpoolMaxBytes != 0 && cfg.SpoolMaxBytes < minSpoolBytes {
-		refuse("Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
-	}
-	if cfg.CloseTimeout < 0 {
-		refuse("Config.CloseTimeout is %v; it must be positive, or 0 for the default of %v", cfg.CloseTimeout, defaultCloseTimeout)
-	}
-	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
-		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
-	}
-	if d.middle, err = appendMiddle(nil, cfg.Context); err != nil {
-		errs = append(errs, err)
-	}
-	if d.integrations, err = encodeIntegrations(cfg.Integrations); err != nil {
-		errs = append(errs, err)
-	} else if d.integrations != nil && len(d.integrations.field) > MaxCallBytes {
-		refuse("Config.Integrations is %d bytes as JSON, and each call is limited to %d", len(d.integrations.field), MaxCallBytes)
+	_, err = batchURL(cfg.Endpoint)
+	errs = append(errs, checkKey(writeKey), err)
+	require(cfg.MaxInFlight >= 0 && cfg.MaxInFlight <= maxMaxInFlight, "Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for the default of %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
+	require(cfg.MaxAttempts >= 0, "Config.MaxAttempts is %d; it must be at least 1, or 0 for the default of %d", cfg.MaxAttempts, retry.DefaultAttempts)
+	require(cfg.MaxTotalBackoffDuration >= 0, "Config.MaxTotalBackoffDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxTotalBackoffDuration, retry.DefaultMaxBackoff)
+	require(cfg.MaxRateLimitDuration >= 0, "Config.MaxRateLimitDuration is %v; it must be positive, or 0 for the default of %v", cfg.MaxRateLimitDuration, retry.DefaultMaxRateLimit)
+	_, err = settingsURL(cfg.SettingsEndpoint, writeKey)
+	errs = append(errs, err)
+	require(cfg.MaxBytes == 0 || cfg.MaxBytes >= minMaxBytes, "Config.MaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
+	require(cfg.SpoolMaxBytes == 0 || cfg.SpoolMaxBytes >= minSpoolBytes, "Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
+	require(cfg.CloseTimeout >= 0, "Config.CloseTimeout is %v; it must be positive, or 0 for the default of %v", cfg.CloseTimeout, defaultCloseTimeout)
+	require(cfg.WhenFull >= Reject && cfg.WhenFull <= DropOldest, "Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
+	d.middle, err = appendMiddle(nil, cfg.Context)
+	errs = append(errs, err)
+	d.integrations, err = encodeIntegrations(cfg.Integrations)
+	errs = append(errs, err)
+	if d.integrations != nil {
+		size := len(d.integrations.field)
+		require(size <= MaxCallBytes, "Config.Integrations is %d bytes as JSON, and each call is limited to %d", size, MaxCallBytes)
 	}
 	return d, errors.Join(errs...)
 }

@@ -161,6 +161,8 @@ func TestAdminErrors(t *testing.T) {
 		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: contains an invisible character: use 1 to 100 printable characters"},
 		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `unknown field "key"; the fields are name, writeKey, callsPerSecond, redact`},
 		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
+		{"POST", "/destinations", `{"batch":{"calls":"x"}}`, 400, "invalid_json", "batch.calls is a string; it must be a number"},
+		{"POST", "/destinations/hook/replay", `{"types":5}`, 400, "invalid_json", "types is a number; it must be a list"},
 		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
 		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks" or "relay"`},

@@ -30,7 +30,7 @@ func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.
 	if most == 0 {
 		most = defaultMaxRetryAfter
 	}
-	if wait, ok := parseRetryAfter(header.Get(headerRetryAfter), now); ok {
+	if wait, ok := ParseRetryAfter(header.Get(headerRetryAfter), now); ok {
 		return min(max(wait, minRetryAfter), most)
 	}
 	if status != http.StatusTooManyRequests {
@@ -45,10 +45,10 @@ func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.
 // tooLong is a pause that is longer than any allowed pause.
 const tooLong = 1000 * time.Hour
 
-// parseRetryAfter parses a Retry-After header, which contains seconds or a date. It reports false
+// ParseRetryAfter parses a Retry-After header, which contains seconds or a date. It reports false
 // if the value is missing or invalid, or if the date is in the past. A date in the past may be the
 // result of a wrong clock.
-func parseRetryAfter(value string, now time.Time) (time.Duration, bool) {
+func ParseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if isDigits(value) {
 		return seconds(value), true

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,13 +116,17 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", text.CutBytes(text.MaxRepeated, wrongType.Field), wrongType.Value, jsonType(wrongType.Type))
+		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", text.CutBytes(text.MaxRepeated, embedded.ReplaceAllString(wrongType.Field, "")), wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return access.Errorf(http.StatusBadRequest, "invalid_json", "unknown field %s; the fields are %s", text.CutBytes(text.MaxRepeated, name), strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
 	return access.Errorf(http.StatusBadRequest, "invalid_json", "invalid JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
+
+// embedded matches the names of embedded structs at the start of a field's path. The names of fields are
+// not capitalized.
+var embedded = regexp.MustCompile(`^([A-Z]\w*\.)+`)
 
 // jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {

@@ -142,19 +142,15 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
 	q.acceptedFilter(&filter)
-	state, list := "", a.c.Failed
-	switch q.state(&state); state {
-	case "", "failed":
-	case "filtered":
-		list = a.c.Quarantined
-	default:
+	state := ""
+	if q.state(&state); state == "pending" || state == "delivered" {
 		q.fail("state", state, "use failed or filtered")
 	}
 	if err := q.done(); err != nil {
 		return nil, err
 	}
 	views, more := []failedView{}, false
-	err := list(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
+	err := a.c.Failed(r.Context(), r.PathValue("destination"), state == "filtered", func(f journal.FailedCall) bool {
 		if !filter.Matches(&f.Call) {
 			return true
 		}
@@ -201,8 +197,7 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 	}
 	calls, requests := []rejectionView{}, []refusalView{}
 	h := a.c.History()
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		switch {
 		case i.Rejection != nil && len(calls) < limit && filter.Matches(i.Read):
 			c := i.Read

@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -20,22 +18,9 @@ import (
 
 // A replayInput selects calls of a destination. The zero value selects all failed calls.
 type replayInput struct {
-	State      string    `json:"state"`
-	MessageIDs []string  `json:"messageIds"`
-	Sources    []string  `json:"sources"`
-	Types      []string  `json:"types"`
-	Event      string    `json:"event"`
-	UserID     string    `json:"userId"`
-	Text       string    `json:"text"`
-	Since      time.Time `json:"since"`
-	Until      time.Time `json:"until"`
-	Where      []string  `json:"where"`
-
-	Cause       string    `json:"cause"`
-	FailedSince time.Time `json:"failedSince"`
-	FailedUntil time.Time `json:"failedUntil"`
-
-	DryRun bool `json:"dryRun"`
+	State string   `json:"state"`
+	Where []string `json:"where"`
+	engine.Selection
 }
 
 // A replayView reports the number of replayed or matching calls.
@@ -50,10 +35,7 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	if err := readJSON(r, &in); err != nil {
 		return sel, err
 	}
-	sel = engine.Selection{DryRun: in.DryRun, Cause: in.Cause, FailedSince: in.FailedSince, FailedUntil: in.FailedUntil, CallFilter: history.CallFilter{
-		IDs: in.MessageIDs, Sources: in.Sources, Types: in.Types, Event: in.Event,
-		UserID: in.UserID, Text: in.Text, Since: in.Since, Until: in.Until,
-	}}
+	sel = in.Selection
 	if sel.Where, err = readWhere(in.Where); err != nil {
 		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
 	}

@@ -382,10 +382,7 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	if discard {
-		return nil, a.c.RemoveDestination(r.Context(), name)
-	}
-	err := a.c.RemoveDrained(r.Context(), name)
+	err := a.c.RemoveDestination(r.Context(), name, discard)
 	var pending *engine.PendingCallsError
 	if errors.As(err, &pending) {
 		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %s has %d pending calls; wait for them, or discard them with ?discard=true", text.Quote(text.MaxRepeated, pending.Destination), pending.Calls)

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -14,15 +13,8 @@ import (
 
 // A timelineView is a page of a user's calls.
 type timelineView struct {
-	IDs           []timeline.ID   `json:"ids"`
-	MoreIDs       bool            `json:"moreIds"`
-	Calls         []timelineEntry `json:"calls"`
-	Offset        int             `json:"offset"`
-	Total         int             `json:"total"`
-	Older         int             `json:"older"`
-	Traits        json.RawMessage `json:"traits"`
-	PartialTraits bool            `json:"partialTraits"`
-	Forgotten     int64           `json:"forgotten"`
+	timeline.Timeline
+	Calls []timelineEntry `json:"calls"`
 }
 
 // A timelineEntry is an accepted or rejected call.
@@ -42,14 +34,10 @@ func (a *admin) getTimeline(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	t := timeline.Read(a.c.History(), r.PathValue("user"), offset, limit)
-	view := timelineView{
-		IDs: t.IDs, MoreIDs: t.MoreIDs, Calls: []timelineEntry{}, Offset: t.From, Total: t.Total, Older: t.Older,
-		Traits: t.Traits, PartialTraits: t.PartialTraits, Forgotten: t.Expired,
-	}
+	view := timelineView{timeline.Read(a.c.History(), r.PathValue("user"), offset, limit), []timelineEntry{}}
 	destinations := a.c.Attached()
-	for i := range t.Entries {
-		view.Calls = append(view.Calls, viewEntry(&t.Entries[i], destinations))
+	for i := range view.Entries {
+		view.Calls = append(view.Calls, viewEntry(&view.Entries[i], destinations))
 	}
 	return view, nil
 }

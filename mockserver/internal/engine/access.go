@@ -199,15 +199,3 @@ type PendingCallsError struct {
 func (e *PendingCallsError) Error() string {
 	return fmt.Sprintf("mockserver: destination %s has %d pending calls", text.Quote(text.MaxRepeated, e.Destination), e.Calls)
 }
-
-// RemoveDrained is like RemoveDestination, but returns a *PendingCallsError if the destination has
-// pending calls. Calls that arrive after this check are deleted with the destination.
-func (c *Collector) RemoveDrained(ctx context.Context, name string) error {
-	return c.removeDestination(ctx, name, func() error {
-		l, err := c.ledgerOf(ctx, name)
-		if err == nil && l.Pending > 0 {
-			err = &PendingCallsError{name, l.Pending}
-		}
-		return err
-	})
-}

@@ -187,10 +187,10 @@ func TestRemoveDrainedSeesConcurrentCalls(t *testing.T) {
 			send(t, c, "m", 1)
 		}
 		var pending *engine.PendingCallsError
-		require.ErrorAs(t, c.RemoveDrained(t.Context(), "crm"), &pending)
+		require.ErrorAs(t, c.RemoveDestination(t.Context(), "crm", false), &pending)
 		assert.EqualValues(t, 1, pending.Calls)
-		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
-		assert.ErrorIs(t, c.RemoveDrained(t.Context(), "crm"), state.ErrUnknown)
+		require.NoError(t, c.RemoveDestination(t.Context(), "crm", true))
+		assert.ErrorIs(t, c.RemoveDestination(t.Context(), "crm", false), state.ErrUnknown)
 	})
 }
 
@@ -272,7 +272,7 @@ func TestReplaySkipsCallsOfAnEarlierDestination(t *testing.T) {
 		send(t, c, "before", 3)
 		synctest.Wait()
 		time.Sleep(time.Second)
-		require.NoError(t, c.RemoveDestination(t.Context(), "d"))
+		require.NoError(t, c.RemoveDestination(t.Context(), "d", true))
 		require.NoError(t, c.AddDestination(t.Context(), hook("d")))
 		send(t, c, "after", 2)
 		synctest.Wait()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -142,12 +143,8 @@ func (c Config) withDefaults() Config {
 	if c.State == nil {
 		c.State = state.NewMemory()
 	}
-	if c.Store == nil {
-		c.Store = c.State
-	}
-	if c.Instance == "" {
-		c.Instance = rand.Text()
-	}
+	c.Store = cmp.Or(c.Store, c.State)
+	c.Instance = cmp.Or(c.Instance, rand.Text())
 	if c.History == nil {
 		c.History = history.New(0)
 	}
@@ -156,18 +153,10 @@ func (c Config) withDefaults() Config {
 		close(restored)
 		c.Restored = restored
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.DedupWindow <= 0 {
-		c.DedupWindow = DefaultDedupWindow
-	}
-	if c.DedupCalls <= 0 {
-		c.DedupCalls = DefaultDedupCalls
-	}
-	if c.Concurrency <= 0 {
-		c.Concurrency = DefaultConcurrency
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.DedupWindow = cmp.Or(max(c.DedupWindow, 0), DefaultDedupWindow)
+	c.DedupCalls = cmp.Or(max(c.DedupCalls, 0), DefaultDedupCalls)
+	c.Concurrency = cmp.Or(max(c.Concurrency, 0), DefaultConcurrency)
 	c.Limits = ingest.DefaultLimits(c.Limits)
 	return c
 }

@@ -33,24 +33,25 @@ const (
 	reasonNotReplayed = "it could not be replayed"
 )
 
-// A Selection selects calls of a destination for a replay.
+// A Selection selects calls of a destination for a replay. Its JSON omits fields that the API does not
+// have or represents in another way.
 type Selection struct {
 	// State is the state of the calls. Failed and quarantined calls are read from the journal.
 	// Delivered and other filtered calls are read from the History, if they are retained. The
 	// zero value, StatePending, means StateFailed.
-	State tracking.State
+	State tracking.State `json:"-"`
 	history.CallFilter
 	// Cause selects calls by the cause of the failure; see [stats.CauseOf]. FailedSince (inclusive)
 	// and FailedUntil (exclusive) select calls by the time of the failure. Empty values match
 	// all calls. If any is set, only failed and quarantined calls are selected.
-	Cause       string
-	FailedSince time.Time
-	FailedUntil time.Time
+	Cause       string    `json:"cause"`
+	FailedSince time.Time `json:"failedSince"`
+	FailedUntil time.Time `json:"failedUntil"`
 	// EndedBefore selects only calls that reached State before this time. The zero time selects
 	// all calls. A repeated request with the same EndedBefore does not replay a call twice.
-	EndedBefore time.Time
+	EndedBefore time.Time `json:"-"`
 	// DryRun counts the calls without replaying them.
-	DryRun bool
+	DryRun bool `json:"dryRun"`
 }
 
 // byFailure reports whether the selection has a cause or a time of failure.
@@ -153,9 +154,9 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 	var sequences []iter.Seq2[selectedCall, error]
 	switch sel.State {
 	case tracking.StatePending, tracking.StateFailed:
-		r.from, sequences = tracking.StateFailed, append(sequences, listed(ctx, destination, &sel, c.Failed))
+		r.from, sequences = tracking.StateFailed, append(sequences, c.listed(ctx, destination, &sel, false))
 	case tracking.StateFiltered:
-		sequences = append(sequences, listed(ctx, destination, &sel, c.Quarantined), r.recorded(ctx, &sel))
+		sequences = append(sequences, c.listed(ctx, destination, &sel, true), r.recorded(ctx, &sel))
 	default:
 		sequences = append(sequences, r.recorded(ctx, &sel))
 	}
@@ -219,10 +220,10 @@ type selectedCall struct {
 }
 
 // listed yields the failed or quarantined calls in the journal that match the selection.
-func listed(ctx context.Context, destination string, sel *Selection, list func(context.Context, string, func(journal.FailedCall) bool) error) iter.Seq2[selectedCall, error] {
+func (c *Collector) listed(ctx context.Context, destination string, sel *Selection, quarantined bool) iter.Seq2[selectedCall, error] {
 	return func(yield func(selectedCall, error) bool) {
 		stopped := false
-		err := list(ctx, destination, func(f journal.FailedCall) bool {
+		err := c.Failed(ctx, destination, quarantined, func(f journal.FailedCall) bool {
 			if !sel.matchesFailure(&f) {
 				return true
 			}
@@ -366,17 +367,8 @@ func (r *replay) record(first int, outcome func(i int) tracking.Outcome) {
 	}
 }
 
-// Failed yields the failed calls of a destination, oldest first, until yield returns false.
-func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, false, yield)
-}
-
-// Quarantined yields the quarantined calls of a destination, oldest first, until yield returns
-// false.
-func (c *Collector) Quarantined(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.kept(ctx, destination, true, yield)
-}
-
-func (c *Collector) kept(ctx context.Context, destination string, filtered bool, yield func(journal.FailedCall) bool) error {
-	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != filtered || yield(f) })
+// Failed yields the failed calls of a destination or, if quarantined is set, the quarantined calls. It
+// yields the oldest first, until yield returns false.
+func (c *Collector) Failed(ctx context.Context, destination string, quarantined bool, yield func(journal.FailedCall) bool) error {
+	return c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool { return f.Filtered != quarantined || yield(f) })
 }

@@ -114,19 +114,17 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 	})
 }
 
-// RemoveDestination removes a destination with its pending and failed calls. See RemoveSource for
-// the errors.
-func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
-	return c.removeDestination(ctx, name, func() error { return nil })
-}
-
-// removeDestination calls check, and removes a destination unless check returns an error. No other
-// change runs at the same time.
-func (c *Collector) removeDestination(ctx context.Context, name string, check func() error) error {
+// RemoveDestination removes a destination with its pending and failed calls. Unless discard is set, it
+// returns a *PendingCallsError if the destination has pending calls; calls that arrive after this check
+// are still removed. See RemoveSource for the other errors.
+func (c *Collector) RemoveDestination(ctx context.Context, name string, discard bool) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
-		if err == nil {
-			err = check()
+		if err == nil && !discard {
+			var l tracking.Ledger
+			if l, err = c.ledgerOf(ctx, name); err == nil && l.Pending > 0 {
+				err = &PendingCallsError{name, l.Pending}
+			}
 		}
 		if err == nil {
 			stored.Destinations = slices.Delete(stored.Destinations, i, i+1)

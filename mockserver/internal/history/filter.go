@@ -14,15 +14,15 @@ import (
 
 // A CallFilter selects calls that match all of its fields. Zero fields are ignored.
 type CallFilter struct {
-	IDs     []string // the messageId is one of these
-	Sources []string // the source is one of these
-	Types   []string // the type is one of these
-	Event   string   // event of a track call, or name of a page or screen; a trailing * matches any suffix
-	UserID  string   // userId or anonymousId
-	Text    string   // substring of the encoded body, ignoring ASCII case
-	Since   time.Time
-	Until   time.Time    // exclusive; Since and Until refer to ReceivedAt
-	Where   search.Query // conditions on fields of the body
+	IDs     []string     `json:"messageIds"` // the messageId is one of these
+	Sources []string     `json:"sources"`    // the source is one of these
+	Types   []string     `json:"types"`      // the type is one of these
+	Event   string       `json:"event"`      // event of a track call, or name of a page or screen; a trailing * matches any suffix
+	UserID  string       `json:"userId"`     // userId or anonymousId
+	Text    string       `json:"text"`       // substring of the encoded body, ignoring ASCII case
+	Since   time.Time    `json:"since"`
+	Until   time.Time    `json:"until"` // exclusive; Since and Until refer to ReceivedAt
+	Where   search.Query `json:"-"`     // conditions on fields of the body
 
 	picked map[event.Key]bool // if not nil, only these calls
 }

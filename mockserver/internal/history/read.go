@@ -80,6 +80,9 @@ func (h *History) End() (end Cursor, count int) {
 	return end, count
 }
 
+// Newest is an order after all items.
+const Newest = math.MaxInt64
+
 // Scan calls see for every item before order, newest first, until see returns false. The lock is
 // held during each call, so see must be fast. It may retain only snapshots of items.
 func (h *History) Scan(before int64, see func(*Item) bool) {
@@ -153,7 +156,7 @@ func (h *History) Page(before int64, limit int, match func(*tracking.Record) boo
 
 // HasDestination reports whether a call has an outcome at the destination with this name.
 func (h *History) HasDestination(name string) (found bool) {
-	h.Scan(math.MaxInt64, func(i *Item) bool {
+	h.Scan(Newest, func(i *Item) bool {
 		if i.Record != nil {
 			_, found = i.Record.Last(name)
 		}

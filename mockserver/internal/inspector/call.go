@@ -217,19 +217,19 @@ func headerFacts(h http.Header) []fact {
 
 // factsOf returns the identifiers of a call.
 func factsOf(c *tracking.Call) []fact {
-	var facts []fact
-	add := func(name, value, href string) {
-		if value != "" {
-			facts = append(facts, fact{name, value, href})
-		}
-	}
-	add("userId", c.UserID, rows.UserLink(c.UserID))
-	add("anonymousId", c.AnonymousID, rows.UserLink(c.AnonymousID))
-	add("groupId", c.GroupID, rows.By("user", c.GroupID).Link("/"))
-	add("previousId", c.PreviousID, rows.UserLink(c.PreviousID))
-	add("messageId", c.ID, "")
-	add("source", c.Source, rows.By("source", c.Source).Link("/"))
-	return facts
+	return withValues(
+		fact{"userId", c.UserID, rows.UserLink(c.UserID)},
+		fact{"anonymousId", c.AnonymousID, rows.UserLink(c.AnonymousID)},
+		fact{"groupId", c.GroupID, rows.By("user", c.GroupID).Link("/")},
+		fact{"previousId", c.PreviousID, rows.UserLink(c.PreviousID)},
+		fact{"messageId", c.ID, ""},
+		fact{"source", c.Source, rows.By("source", c.Source).Link("/")},
+	)
+}
+
+// withValues returns the facts that have a value.
+func withValues(facts ...fact) []fact {
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "" })
 }
 
 // correctionsOf returns the changes that the collector made to a call.
@@ -351,13 +351,7 @@ func (p *callPanel) readRefusal(r *event.Refusal) {
 }
 
 func senderFacts(s tracking.Sender) []fact {
-	var facts []fact
-	for _, f := range []fact{{Name: "IP address", Value: s.Address}, {Name: "User agent", Value: s.UserAgent}, {Name: "Library", Value: s.Library}} {
-		if f.Value != "" {
-			facts = append(facts, f)
-		}
-	}
-	return facts
+	return withValues(fact{Name: "IP address", Value: s.Address}, fact{Name: "User agent", Value: s.UserAgent}, fact{Name: "Library", Value: s.Library})
 }
 
 // showCall returns only the panel if a script sent the request. It redirects other requests to

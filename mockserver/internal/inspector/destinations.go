@@ -14,8 +14,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -98,7 +100,7 @@ func (p destinationPage) HasMoreFailed() bool { return p.Line.Ledger.Failed > in
 
 // CallLink returns the URL of a call.
 func (p destinationPage) CallLink(source, id string) string {
-	return rows.Filter{}.Link("/", "call", history.RefOfCall(source, id))
+	return callLink(history.RefOfCall(source, id))
 }
 
 // A failedLine is a failed call of a destination.
@@ -144,7 +146,7 @@ func (in *Inspector) showForm(r *http.Request, status int, form destinationForm)
 // failedLines returns the oldest failed calls of a destination, which expire next.
 func (in *Inspector) failedLines(ctx context.Context, destination string) ([]failedLine, error) {
 	var lines []failedLine
-	err := in.c.Failed(ctx, destination, func(f journal.FailedCall) bool {
+	err := in.c.Failed(ctx, destination, false, func(f journal.FailedCall) bool {
 		ref := history.RefOfCall(f.Call.Source, f.Call.ID)
 		_, here := in.c.History().Item(ref)
 		item := history.Item{Record: &tracking.Record{Call: f.Call}}
@@ -226,11 +228,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 }
 
 func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
-	remove := in.c.RemoveDrained
-	if r.PostForm.Get("discard") == "true" {
-		remove = in.c.RemoveDestination
-	}
-	err := remove(r.Context(), r.PostForm.Get("name"))
+	err := in.c.RemoveDestination(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("discard") == "true")
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
@@ -239,4 +237,37 @@ func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
 		return page.Answer{}, err
 	}
 	return page.SendTo("/destinations", "Destination deleted.")
+}
+
+const (
+	maxExample     = 4 << 10 // bytes of a body in an example
+	maxDifferences = 50      // lines of an example
+)
+
+// A bodyExample is a recent call with the body that a form would send.
+type bodyExample struct {
+	Type, Title, Href string
+	Body, Reason      string          // one of them is empty
+	Failed            bool            // whether the call would fail, instead of being filtered
+	Differences       []jsondiff.Line // from the body without redaction and transform, at most maxDifferences
+	Total             int             // number of differences
+}
+
+// Examples returns the examples of the preview.
+func (f destinationForm) Examples() []bodyExample {
+	var all []bodyExample
+	for _, e := range f.Preview.Examples {
+		shown := bodyExample{
+			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason, Failed: e.Failed,
+			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
+		}
+		if e.Body != nil {
+			shown.Body = text.Cut(maxExample, page.Indented(e.Body))
+			if d, err := jsondiff.ComparePaths(e.Input, e.Body); err == nil {
+				shown.Total, shown.Differences = d.Differing, d.Changes(maxDifferences)
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
 }

@@ -149,8 +149,7 @@ func linkRefused(h *history.History, shown []causeCard) {
 	}
 	left := searched
 	var found []history.Item
-	end, _ := h.End()
-	h.Scan(end.Order+1, func(i *history.Item) bool {
+	h.Scan(history.Newest, func(i *history.Item) bool {
 		left--
 		if i.Record == nil {
 			found = append(found, i.Snapshot())
@@ -171,7 +170,7 @@ func linkRefused(h *history.History, shown []causeCard) {
 }
 
 func exampleOf(h *history.History, i *history.Item) example {
-	e := example{Href: rows.Filter{}.Link("/", "call", h.RefOf(i))}
+	e := example{Href: callLink(h.RefOf(i))}
 	if i.Refusal != nil {
 		e.Type, e.Text = "request", i.Refusal.Method+" "+i.Refusal.Path
 		return e

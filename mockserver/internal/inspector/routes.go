@@ -2,16 +2,13 @@ package inspector
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"path"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/eventpage"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/userpage"
 )
 
 // New returns the inspector of a collector.
@@ -22,7 +19,6 @@ func New(c *engine.Collector, config Config) *Inspector {
 		routes: http.NewServeMux(), streams: make(chan struct{}, maxStreams),
 	}
 	in.life, in.end = context.WithCancel(context.Background())
-	users := userpage.New(c)
 	handlers := map[string]http.HandlerFunc{
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
@@ -34,8 +30,12 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"GET /calls/{ref}/body":      in.serveCallBody,
 		"GET /calls/{ref}/as/{form}": in.serveCopy,
 		"POST /calls/{ref}/replay":   in.pages.ServeForm(in.replayCall),
-		"GET /user":                  in.pages.Serve(users.ShowUser),
-		"GET /compare":               in.pages.Serve(users.ShowComparison),
+		"GET /user":                  in.pages.Serve(in.showUser),
+		"GET /compare":               in.pages.Serve(in.showComparison),
+		"GET /events":                in.pages.Serve(in.showEvents),
+		"GET /event":                 in.pages.Serve(in.showEvent),
+		"POST /events/forget":        in.pages.ServeForm(in.forgetEvent),
+		"GET /plans":                 in.pages.Serve(in.showPlans),
 		"GET /replay":                in.pages.Serve(in.showReplay),
 		"POST /replay":               in.pages.ServeForm(in.replayChosen),
 		"GET /sources":               in.pages.Serve(in.showSources),
@@ -62,7 +62,6 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"POST /signatures":           in.pages.ServeForm(in.showSignatures),
 		"POST /logout":               in.pages.ServeLogout,
 	}
-	maps.Copy(handlers, eventpage.Routes(c, in.pages))
 	for pattern, handler := range handlers {
 		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
 		if form, isForm := strings.CutPrefix(pattern, "POST "); isForm && handlers["GET "+form] == nil {

@@ -1,11 +1,11 @@
 package inspector
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -53,9 +54,8 @@ type frameRow struct {
 }
 
 type counts struct {
-	Matched int            `json:"matched"`
-	Total   int            `json:"total"`
-	Facets  map[string]int `json:"facets"` // see rows.Filter.Facets
+	HTML   string         `json:"html"`
+	Facets map[string]int `json:"facets"` // see rows.Filter.Facets
 }
 
 // A follower produces the frames of one stream. It tracks only the rows that the browser has.
@@ -70,7 +70,7 @@ type follower struct {
 	seen       history.Cursor  // position of the feed at the last frame
 	shown      map[int64]int64 // rows in the browser, from the order of an item to its last change
 	openChange int64           // last change of the open call
-	second     int64           // newest second in the charts
+	second     int64           // newest second in the charts; the next frame contains it again
 	counted    int64           // number of the latest change of the feed at the last count
 	countAfter time.Time
 }
@@ -114,10 +114,8 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	defer tick.Stop()
 	for in.pages.Check(r) == nil { // the session can expire and the token can change
 		changed := in.c.History().Changed()
-		var out bytes.Buffer
 		frame := f.next()
-		frame.write(&out)
-		if _, err := w.Write(out.Bytes()); err != nil || control.Flush() != nil {
+		if frame.write(w) != nil || control.Flush() != nil {
 			return
 		}
 		interval := frameInterval
@@ -137,9 +135,10 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 }
 
 // write writes the frame as a server-sent event.
-func (f frame) write(out *bytes.Buffer) {
+func (f frame) write(w io.Writer) error {
 	data, _ := json.Marshal(f) // numbers and strings can always be marshaled
-	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
+	_, err := fmt.Fprintf(w, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
+	return err
 }
 
 // newFollower returns a follower that continues from a position. listed contains the orders of
@@ -165,25 +164,24 @@ func (f *follower) next() frame {
 	destinations := f.in.c.Attached()
 	match := f.filter.Matcher(destinations)
 	var out frame
-	var found findings
+	var items []history.Item
 	f.in.c.History().View(func(feed *history.Feed) {
 		end := feed.End()
 		if !feed.Continues(f.seen) {
 			out.Reset = true
 			f.seen, f.shown = end, map[int64]int64{}
 		}
-		found = f.changed(feed, match)
+		items = f.changed(&out, feed, match)
 		out.id = end.String()
-		out.Missing, out.Gone = found.missing, found.gone
-		out.Arrived = found.arrived + (end.Order - f.seen.Order - found.examined)
-		out.Skipped = out.Arrived - found.sent
 		f.seen = end
 	})
-	f.tally(&out)
-
-	for i := range found.items {
-		r := rows.New(f.in.c.History(), &found.items[i], f.filter, destinations)
-		out.Rows = append(out.Rows, frameRow{r.Order, renderRow(r)})
+	out.Now = time.Now().Unix()
+	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
+	f.second = out.Now
+	for i := range items {
+		r := rows.New(f.in.c.History(), &items[i], f.filter, destinations)
+		html, _ := page.Render("calls", "row", r)
+		out.Rows = append(out.Rows, frameRow{r.Order, html})
 	}
 	f.trim()
 	f.count(match, &out)
@@ -191,20 +189,13 @@ func (f *follower) next() frame {
 	return out
 }
 
-// findings contains the changes in the feed for a frame.
-type findings struct {
-	items    []history.Item // rows to send, newest first
-	missing  []int64
-	gone     []int64
-	examined int64 // number of examined new items
-	arrived  int64 // number of new matching items
-	sent     int64 // number of new matching items in items and missing
-}
-
-// changed collects new rows, and changes to the rows in the browser. The caller must hold the
-// lock of the history.
-func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
-	var l findings
+// changed adds the changes in the feed to a frame. It returns the new and changed rows, newest first. The
+// caller must hold the lock of the history.
+func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.Item) bool) (items []history.Item) {
+	send := func(i *history.Item) {
+		f.shown[i.Order] = i.Change
+		items = append(items, i.Snapshot())
+	}
 	for order, change := range f.shown {
 		i := feed.Item(order)
 		if i == nil || i.Change <= change && (!f.ages || f.held || match(i)) {
@@ -213,54 +204,53 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 		matches := match(i)
 		if !matches {
 			delete(f.shown, order)
-			l.gone = append(l.gone, order)
+			out.Gone = append(out.Gone, order)
 		}
 		if matches || f.held {
-			f.send(&l, i)
+			send(i)
 		}
 	}
-	fresh := f.walk(&l, feed, match)
-	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	fresh, examined := f.walk(feed, match)
+	out.Arrived = feed.End().Order - f.seen.Order - examined
+	sent := int64(0)
 	oldest := f.oldest()
 	for n, i := range fresh {
-		send := f.held || n < frameRows && i.Order > oldest
+		listed := f.held || n < frameRows && i.Order > oldest
 		switch {
 		case f.held:
-			l.missing = append(l.missing, i.Order)
-		case send:
-			f.send(&l, i)
+			out.Missing = append(out.Missing, i.Order)
+		case listed:
+			send(i)
 		}
 		if i.Order > f.seen.Order {
-			l.arrived++
-			if send {
-				l.sent++
+			out.Arrived++
+			if listed {
+				sent++
 			}
 		}
 	}
-	slices.SortFunc(l.items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
-	return l
+	out.Skipped = out.Arrived - sent
+	slices.SortFunc(items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	return items
 }
 
-// walk returns the newest changed items that match the filter and are not in the browser.
-func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
+// walk returns the newest changed items that match the filter and are not in the browser, newest first. It
+// also returns the number of new items that it examined.
+func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item, examined int64) {
 	n := 0
 	for i := range feed.Since(f.seen) {
 		if n++; n > frameChanges {
 			break
 		}
 		if i.Order > f.seen.Order {
-			l.examined++
+			examined++
 		}
 		if _, shown := f.shown[i.Order]; !shown && match(i) {
 			fresh = append(fresh, i)
 		}
 	}
-	return fresh
-}
-
-func (f *follower) send(l *findings, i *history.Item) {
-	f.shown[i.Order] = i.Change
-	l.items = append(l.items, i.Snapshot())
+	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
+	return fresh, examined
 }
 
 // oldest returns the order below which a row does not fit into the list.
@@ -277,14 +267,6 @@ func (f *follower) trim() {
 	for _, order := range orders[:max(0, len(orders)-listRows)] {
 		delete(f.shown, order)
 	}
-}
-
-// tally adds the seconds for the charts to a frame. It sends the current second again until it
-// is complete.
-func (f *follower) tally(out *frame) {
-	out.Now = time.Now().Unix()
-	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
-	f.second = out.Now
 }
 
 // count adds the number of matching items, at a limited rate.
@@ -312,8 +294,41 @@ func (f *follower) openChanged() bool {
 	return before != i.Change
 }
 
-// renderRow renders a row with the template block of the list.
-func renderRow(r rows.Row) string {
-	html, _ := page.Render("calls", "row", r)
-	return html
+// chartRanges are the ranges of the charts beyond the last five minutes, with the seconds per bar.
+var chartRanges = map[string]struct{ span, bar int64 }{"hour": {3600, 60}, "day": {24 * 3600, 900}}
+
+// tallyJSON returns the initial data of the charts: the last five minutes.
+func (in *Inspector) tallyJSON() string {
+	now := time.Now().Unix()
+	data, _ := json.Marshal(map[string]any{"now": now, "seconds": chartRows(in.c.History().Seconds(0, now), 1)}) // numbers can always be marshaled
+	return string(data)
+}
+
+// serveChart serves the counts of each bar of a range.
+func (in *Inspector) serveChart(w http.ResponseWriter, r *http.Request) {
+	chart, ok := chartRanges[r.URL.Query().Get("range")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	now := time.Now().Unix()
+	first := (now/chart.bar+1)*chart.bar - chart.span
+	page.SecureHeaders(w.Header())
+	access.WriteJSON(w, r, http.StatusOK, map[string]any{"now": now, "bars": chartRows(in.c.History().Minutes(first, now), chart.bar)})
+}
+
+// chartRows returns the time and the counts of each bar. It merges intervals of the same bar.
+func chartRows(intervals []history.Interval, bar int64) [][]int64 {
+	rows := [][]int64{}
+	for _, i := range intervals {
+		at := i.At - i.At%bar
+		if len(rows) == 0 || rows[len(rows)-1][0] != at {
+			rows = append(rows, make([]int64, 1+history.TallyKinds))
+			rows[len(rows)-1][0] = at
+		}
+		for kind, n := range i.N {
+			rows[len(rows)-1][1+kind] += int64(n)
+		}
+	}
+	return rows
 }

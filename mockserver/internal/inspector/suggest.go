@@ -25,8 +25,7 @@ func (in *Inspector) suggest(r *http.Request) (page.Answer, error) {
 // known returns names and values of recent calls.
 func (in *Inspector) known() search.Known {
 	var calls []tracking.Call
-	end, _ := in.c.History().End()
-	in.c.History().Scan(end.Order+1, func(i *history.Item) bool {
+	in.c.History().Scan(history.Newest, func(i *history.Item) bool {
 		calls = append(calls, *i.Call())
 		return len(calls) < suggestedFrom
 	})

@@ -1,13 +1,11 @@
 package sender
 
 import (
-	"errors"
 	"math/bits"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -68,23 +66,12 @@ func Hold(a *webhook.Attempt) time.Duration {
 // minRetryAfter is the minimum delay after a Retry-After header.
 const minRetryAfter = time.Second
 
-// retryAfter parses a Retry-After header, in seconds or as a date. It returns 0 for invalid values
-// and past dates. Otherwise the result is at least one second and at most the window.
+// retryAfter parses a Retry-After header. It returns 0 for invalid values and past dates. Otherwise the
+// result is at least one second and at most the window.
 func retryAfter(value string, now time.Time) time.Duration {
-	value = strings.TrimSpace(value)
-	if value == "" {
+	wait, ok := retry.ParseRetryAfter(value, now)
+	if !ok {
 		return 0
 	}
-	if value[0] >= '0' && value[0] <= '9' {
-		seconds, err := strconv.ParseUint(value, 10, 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) {
-			return 0
-		}
-		return max(time.Duration(min(seconds, uint64(webhook.Window/time.Second)))*time.Second, minRetryAfter)
-	}
-	date, err := http.ParseTime(value)
-	if err != nil || !date.After(now) {
-		return 0
-	}
-	return min(max(date.Sub(now), minRetryAfter), webhook.Window)
+	return min(max(wait, minRetryAfter), webhook.Window)
 }

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -18,20 +19,20 @@ const (
 
 // A Timeline is a window of the calls of one user, oldest first.
 type Timeline struct {
-	IDs     []ID // linked IDs; the requested ID is the first
-	MoreIDs bool // whether there are more than MaxIDs
+	IDs     []ID `json:"ids"`     // linked IDs; the requested ID is the first
+	MoreIDs bool `json:"moreIds"` // whether there are more than MaxIDs
 
-	Entries []Entry
-	From    int // number of calls before the window
-	Total   int // number of calls, at most MaxCalls
-	Older   int // number of older calls beyond MaxCalls
+	Entries []Entry `json:"-"`
+	From    int     `json:"offset"` // number of calls before the window
+	Total   int     `json:"total"`  // number of calls, at most MaxCalls
+	Older   int     `json:"older"`  // number of older calls beyond MaxCalls
 
-	Traits        []byte // traits after the last entry, as a JSON object
-	PartialTraits bool   // some traits may be missing, because not all identify calls were read or there are too many traits
+	Traits        json.RawMessage `json:"traits"`        // traits after the last entry, as a JSON object
+	PartialTraits bool            `json:"partialTraits"` // some traits may be missing, because not all identify calls were read or there are too many traits
 
-	End      int64 // order of the newest item at the time of Read
-	Retained int   // number of items in the history, for all users
-	Expired  int64 // number of expired calls, for all users
+	End      int64 `json:"-"`         // order of the newest item at the time of Read
+	Retained int   `json:"-"`         // number of items in the history, for all users
+	Expired  int64 `json:"forgotten"` // number of expired calls, for all users
 }
 
 // An Entry is a call of a timeline.

@@ -291,7 +291,7 @@ func TestDeletionWithRemovedDestination(t *testing.T) {
 		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
+		require.NoError(t, c.RemoveDestination(t.Context(), "crm", true))
 		d, err := c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, 1, d.Targets[0].Failed)

@@ -50,7 +50,7 @@ func (w *world) changeExtra() {
 		defer func() { ended(now) }()
 		switch n {
 		case 0:
-			_ = p.engine.RemoveDestination(ctx, extra) // it may not exist
+			_ = p.engine.RemoveDestination(ctx, extra, true) // it may not exist
 		case 1, 2:
 			_ = p.engine.AddDestination(ctx, d) // it may exist
 		default:

@@ -226,7 +226,7 @@ func (w *world) pending() error {
 // check compares the final ledger of a destination with the calls.
 func (w *world) check(p *instance, v journal.Verification) {
 	failed := map[string]bool{}
-	err := p.engine.Failed(w.t.Context(), v.Destination, func(f journal.FailedCall) bool {
+	err := p.engine.Failed(w.t.Context(), v.Destination, false, func(f journal.FailedCall) bool {
 		failed[f.Call.ID] = true
 		return true
 	})

@@ -78,7 +78,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 
 	third := replica()
 	assert.Len(t, third.collector.Settings().Destinations, 1, "one that comes later knows it too")
-	require.NoError(t, two.collector.RemoveDestination(t.Context(), "crm"))
+	require.NoError(t, two.collector.RemoveDestination(t.Context(), "crm", true))
 	for _, s := range []*Service{one, third} {
 		waitFor(t, func() bool { return len(s.collector.Settings().Destinations) == 0 })
 		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 0 })

@@ -9,12 +9,20 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Facet is a choice of a status.
-type Facet struct {
-	Name   string // key of the count; empty for all items
+// A Choice is a term that replaces the terms of some fields in a filter.
+type Choice struct {
+	Name   string // of a status: key of its count; empty for all items
 	Label  string
 	Href   string
-	Chosen bool
+	Chosen bool // whether it is the only term of these fields
+}
+
+// choice returns the choice of a term, which may be empty.
+func (f Filter) choice(label, term string, fields ...string) Choice {
+	rest := f.Query.Drop(fields...)
+	terms, _ := search.Parse(term) // cannot fail
+	chosen := len(rest)+len(terms) == len(f.Query) && (len(terms) == 0 || slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.String() == term }))
+	return Choice{Label: label, Href: Filter{Query: append(slices.Clip(rest), terms...)}.Link("/"), Chosen: chosen}
 }
 
 // facets are the choices of a status, as terms.
@@ -23,14 +31,12 @@ var facets = []struct{ name, label, term string }{
 	{"failed", "Failed", "status:failed"}, {"pending", "Pending", "status:pending"}, {"delivered", "Delivered", "status:delivered"}, {"filtered", "Filtered", "status:filtered"},
 }
 
-// Facets returns the choices of a status, with the other terms of the filter.
-func (f Filter) Facets() []Facet {
-	rest := f.Query.Drop("status")
-	var choices []Facet
-	for _, facet := range facets {
-		terms, _ := search.Parse(facet.term) // cannot fail
-		chosen := len(rest)+len(terms) == len(f.Query) && (len(terms) == 0 || slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.String() == facet.term }))
-		choices = append(choices, Facet{facet.name, facet.label, Filter{Query: append(slices.Clip(rest), terms...)}.Link("/"), chosen})
+// Facets returns the choices of a status.
+func (f Filter) Facets() []Choice {
+	choices := make([]Choice, len(facets))
+	for i, facet := range facets {
+		choices[i] = f.choice(facet.label, facet.term, "status")
+		choices[i].Name = facet.name
 	}
 	return choices
 }

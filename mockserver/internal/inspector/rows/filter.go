@@ -148,21 +148,11 @@ func (f Filter) Conditions() []Condition {
 	return conditions
 }
 
-// A Range is a choice of a time range.
-type Range struct {
-	Label, Href string
-	Chosen      bool
-}
-
 // Ranges returns the choices of time ranges.
-func (f Filter) Ranges() []Range {
-	rest := f.Query.Drop("since", "until")
-	chosen := len(rest) == len(f.Query)
-	ranges := []Range{{"Any time", Filter{Query: rest}.Link("/"), chosen}}
+func (f Filter) Ranges() []Choice {
+	ranges := []Choice{f.choice("Any time", "", "since", "until")}
 	for _, r := range [][2]string{{"5m", "Last 5 minutes"}, {"15m", "Last 15 minutes"}, {"1h", "Last hour"}, {"24h", "Last 24 hours"}, {"7d", "Last 7 days"}} {
-		since := search.Term{Field: "since", Value: r[0]}
-		picks := slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.String() == since.String() })
-		ranges = append(ranges, Range{r[1], Filter{Query: append(slices.Clip(rest), since)}.Link("/"), picks && len(rest)+1 == len(f.Query)})
+		ranges = append(ranges, f.choice(r[1], "since:"+r[0], "since", "until"))
 	}
 	return ranges
 }

@@ -125,7 +125,7 @@ func TestConditionsAndRanges(t *testing.T) {
 		{`event:"Signed Up"`, "/?q=since%3A1h+user%3Aada"}, {"since:1h", "/?q=event%3A%22Signed+Up%22+user%3Aada"}, {"user:ada", "/?q=event%3A%22Signed+Up%22+since%3A1h"},
 	}, f.Conditions())
 	assert.Equal(t, "Last hour", f.RangeLabel())
-	assert.Equal(t, Range{"Any time", "/?q=event%3A%22Signed+Up%22+user%3Aada", false}, f.Ranges()[0])
+	assert.Equal(t, Choice{Label: "Any time", Href: "/?q=event%3A%22Signed+Up%22+user%3Aada"}, f.Ranges()[0])
 	assert.Equal(t, `event:"Signed Up" user:ada`, f.Timeless())
 	assert.Equal(t, "Any time", Filter{}.RangeLabel())
 	assert.Equal(t, "Custom", ReadFilter(url.Values{"q": {"until:1h"}}).RangeLabel())

@@ -13,10 +13,7 @@ const ranges = {
 }
 const height = 50
 const kinds = ['accepted', 'repeated', 'rejected', 'delivered', 'retried', 'failed', 'filtered']
-const words = {
-  accepted: 'accepted', repeated: 'duplicates', rejected: 'rejected',
-  delivered: 'delivered', retried: 'retried', failed: 'failed', filtered: 'filtered',
-}
+const word = (kind) => (kind === 'repeated' ? 'duplicates' : kind)
 
 const seconds = new Map() // counts of each kind by Unix time
 const loadPause = 10 // seconds between requests for bars
@@ -161,7 +158,7 @@ class Chart {
 
   // describe sets the accessible description.
   describe(most) {
-    const sums = this.kinds.map((kind) => `${number(kind.total)} ${words[kind.name]}`).join(', ')
+    const sums = this.kinds.map((kind) => `${number(kind.total)} ${word(kind.name)}`).join(', ')
     this.svg.setAttribute('aria-label', `${this.name}, ${range.name}: ${sums}; peak ${this.rate(most)}/${range.per}`)
   }
 
@@ -185,7 +182,7 @@ class Chart {
     const x = this.at + 0.5
     this.cursor.setAttribute('x1', x)
     this.cursor.setAttribute('x2', x)
-    const parts = this.kinds.filter(({ index }) => bar.sums[index] > 0).map(({ name, index }) => `${this.rate(bar.sums[index])}/${range.per} ${words[name]}`)
+    const parts = this.kinds.filter(({ index }) => bar.sums[index] > 0).map(({ name, index }) => `${this.rate(bar.sums[index])}/${range.per} ${word(name)}`)
     this.readout.textContent = `${clockTime(new Date(bar.first * 1000), false)}  ${parts.join(', ') || 'no calls'}`
   }
 }

@@ -152,7 +152,7 @@ function apply(frame, before) {
     if (!asking) refresh()
     return
   }
-  if (frame.counts) count(frame.counts.matched, frame.counts.total, frame.counts.facets)
+  if (frame.counts) count(frame.counts)
   if (frame.call && open && !loading) show(open).catch(() => {}) // the stream reports a lost connection
   const hold = isUsed()
   if (heldAt && !hold && !asking) refresh(applied, { unless: isUsed })
@@ -261,23 +261,10 @@ function settle() {
   }
 }
 
-function count(matched, total, facets) {
-  if (facets) {
-    for (const facet of conditions.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
-    conditions.classList.remove('is-outdated')
-  }
-  const line = document.getElementById('count')
-  const bold = document.createElement('b')
-  if (!applied) {
-    bold.textContent = plural(total, 'call', 'calls')
-    line.replaceChildren(bold)
-    return
-  }
-  bold.textContent = number(matched)
-  const hidden = document.createElement('span')
-  hidden.className = 'hidden-count'
-  hidden.textContent = total > matched ? ` · ${number(total - matched)} hidden by search` : ''
-  line.replaceChildren(bold, ` of ${plural(total, 'call', 'calls')} ${matched === 1 ? 'matches' : 'match'}`, hidden)
+function count({ html, facets }) {
+  document.getElementById('count').replaceChildren(parse(html))
+  for (const facet of conditions.querySelectorAll('[data-facet]')) facet.textContent = number(facets[facet.dataset.facet])
+  conditions.classList.remove('is-outdated')
 }
 
 // announce informs screen readers at most every 10 seconds.
@@ -337,7 +324,6 @@ async function refresh(q = applied, { typing = false, unless = () => false } = {
   skipped = 0
   showMissing()
   if (applied || Number(table.dataset.total) > 0) begin()
-  count(Number(table.dataset.matched), Number(table.dataset.total))
   for (const row of rows.children) dress(row)
   settle()
   connect()

@@ -1,18 +1,22 @@
-package userpage
+package inspector
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -28,26 +32,20 @@ const (
 
 // A userPage is a page of a user's timeline.
 type userPage struct {
+	timeline.Timeline
 	ID      string
 	IDs     []idLine
-	MoreIDs bool
 	MaxIDs  int
 	Entries []entry
-	Total   int
-	Older   int    // number of older calls beyond timeline.MaxCalls
-	First   int    // number of the first entry, from 1
-	Last    int    // number of the last entry
 	Earlier string // URL of the previous page; empty on the first page
 	Later   string // URL of the next page; empty on the last page
 	Newest  string // URL of the last page
-
-	Traits        []page.Line
-	PartialTraits bool
-
-	Kept      int
-	Forgotten int64
-	End       int64 // see timeline.Timeline
+	Traits  []page.Line
 }
+
+// First returns the number of the first entry, from 1. Last returns the number of the last entry.
+func (u userPage) First() int { return u.From + 1 }
+func (u userPage) Last() int  { return u.From + len(u.Entries) }
 
 // An idLine is an identity of the user.
 type idLine struct {
@@ -70,25 +68,22 @@ type entry struct {
 	Preview []member
 	More    int // number of fields that the preview omits
 	Joins   *timeline.Link
-	Changes []jsondiff.Line // trait changes
-	Further int             // number of further changes
-	Equal   int             // number of unchanged traits
-	Set     bool
-	Traits  string // traits after the call, formatted
-	Body    string // formatted; empty if it is too long
+	Changes *timeline.Changes // trait changes, or nil
+	Traits  string            // traits after the call, formatted
+	Body    string            // formatted; empty if it is too long
 	Bytes   int
 	Compare string // URL of the comparison with the previous call of the event
 }
 
-// ShowUser serves a user's timeline. Without an ID, it lists recent users.
-func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
+// showUser serves a user's timeline. Without an ID, it lists recent users.
+func (in *Inspector) showUser(r *http.Request) (page.Answer, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
 	if id = strings.TrimSpace(id); len(id) > maxID {
 		return page.Problem(http.StatusBadRequest, "ID too long", "Use an ID of at most "+text.GroupDigits(maxID)+" bytes."), nil
 	}
 	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
-		n := timeline.CountSince(p.c.History(), id, since)
+		n := timeline.CountSince(in.c.History(), id, since)
 		return page.Answer{Template: "user", Part: "fresh", Page: page.Page{Body: struct {
 			Link string
 			New  int
@@ -99,20 +94,16 @@ func (p Pages) ShowUser(r *http.Request) (page.Answer, error) {
 		from = -1
 	}
 	if id == "" {
-		return page.Answer{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: p.recent()}}.OrPart(r, "recent"), nil
+		return page.Answer{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: in.recentUsers()}}.OrPart(r, "recent"), nil
 	}
-	title := text.Cut(60, id)
-	return page.Answer{Template: "user", Page: page.Page{Title: title, Nav: "users", Body: p.read(id, from)}}, nil
+	return page.Answer{Template: "user", Page: page.Page{Title: text.Cut(60, id), Nav: "users", Body: in.readUser(id, from)}}, nil
 }
 
-// read returns a page of a timeline.
-func (p Pages) read(id string, from int) userPage {
-	h := p.c.History()
+// readUser returns a page of a timeline.
+func (in *Inspector) readUser(id string, from int) userPage {
+	h := in.c.History()
 	t := timeline.Read(h, id, from, shownCalls)
-	u := userPage{
-		ID: id, MoreIDs: t.MoreIDs, MaxIDs: timeline.MaxIDs, Total: t.Total, Older: t.Older, First: t.From + 1, Last: t.From + len(t.Entries),
-		PartialTraits: t.PartialTraits, Kept: t.Retained, Forgotten: t.Expired, End: t.End, Newest: rows.UserLink(id),
-	}
+	u := userPage{Timeline: t, ID: id, MaxIDs: timeline.MaxIDs, Newest: rows.UserLink(id)}
 	at := func(from int) string { return rows.UserLink(id) + "&from=" + strconv.Itoa(from) }
 	if t.From > 0 {
 		u.Earlier = at(max(0, t.From-shownCalls))
@@ -130,7 +121,7 @@ func (p Pages) read(id string, from int) userPage {
 	if len(t.Traits) > len("{}") {
 		u.Traits = page.LayOut(t.Traits, nil)
 	}
-	destinations := p.c.Attached()
+	destinations := in.c.Attached()
 	shown := ""                 // user ID of the previous entry
 	last := map[string]string{} // ref of the last call of each event
 	for n := range t.Entries {
@@ -139,7 +130,7 @@ func (p Pages) read(id string, from int) userPage {
 			e.Whose, shown = whose, whose
 		}
 		e.Number = t.From + n + 1
-		_, e.Event = rows.EventOf(p.c.Shapes(), t.Entries[n].Call())
+		_, e.Event = rows.EventOf(in.c.Shapes(), t.Entries[n].Call())
 		event := e.Type + " " + e.Title
 		if before := last[event]; before != "" && e.Kind == "call" {
 			e.Compare = compareLink(before, e.Ref)
@@ -165,16 +156,78 @@ func newEntry(h *history.History, t *timeline.Entry, destinations []engine.Attac
 	if e.Bytes = len(c.Body); e.Bytes <= inlineBody {
 		e.Body = page.Indented(c.Body)
 	}
-	if t.Record == nil {
-		return e
-	}
-	if t.Traits == nil {
-		e.Preview, e.More = previewOf(c)
-		return e
-	}
-	e.Set, e.Changes, e.Further, e.Equal = true, t.Traits.Lines, t.Traits.More, t.Traits.Equal
-	if len(t.Traits.Traits) <= inlineBody {
+	switch e.Changes = t.Traits; {
+	case t.Traits != nil && len(t.Traits.Traits) <= inlineBody:
 		e.Traits = page.Indented(t.Traits.Traits)
+	case t.Traits == nil && t.Record != nil:
+		e.Preview, e.More = previewOf(c)
 	}
 	return e
+}
+
+const (
+	// previewMembers limits the fields of a preview.
+	previewMembers = 8
+	// previewText limits a name or value, in characters.
+	previewText = 60
+)
+
+// A member is a field of an object.
+type member struct {
+	Name, Kind, Value string
+}
+
+// previewOf returns the first properties or traits of a call. more is the number of properties or
+// traits that it omits.
+func previewOf(c *tracking.Call) (shown []member, more int) {
+	for m := range jsonscan.Members(fields.Find(c.Body, fields.Describing(c.Type))) {
+		if len(shown) == previewMembers {
+			more++
+			continue
+		}
+		shown = append(shown, member{text.Cut(previewText, string(jsonscan.Unquote(m.Key))), page.KindOf(m.Value), shortValue(m.Value)})
+	}
+	return shown, more
+}
+
+// shortValue returns a truncated JSON value.
+func shortValue(value []byte) string {
+	if value[0] == '{' || value[0] == '[' {
+		var out bytes.Buffer
+		if json.Compact(&out, value[:min(len(value), 64<<10)]) == nil {
+			value = out.Bytes()
+		}
+	}
+	return text.Cut(previewText, string(value[:min(len(value), 4*previewText)]))
+}
+
+const (
+	// listedUsers limits the listed users.
+	listedUsers = 25
+	// recentItems limits the items that are searched for users.
+	recentItems = 20_000
+)
+
+// recentUsers returns the last accepted call of each recent user, newest first. Synthetic calls do not
+// count.
+func (in *Inspector) recentUsers() []rows.Row {
+	h := in.c.History()
+	var items []history.Item
+	seen := map[string]bool{}
+	n := 0
+	h.Scan(history.Newest, func(i *history.Item) bool {
+		n++
+		id := idOf(i)
+		if i.Record != nil && id != "" && !seen[id] && !history.IsSynthetic(i.Call()) {
+			seen[id] = true
+			items = append(items, i.Snapshot())
+		}
+		return len(items) < listedUsers && n < recentItems
+	})
+	destinations := in.c.Attached()
+	users := make([]rows.Row, len(items))
+	for n := range items {
+		users[n] = rows.New(h, &items[n], rows.Filter{}, destinations)
+	}
+	return users
 }

@@ -1,4 +1,4 @@
-package userpage_test
+package inspector_test
 
 import (
 	"fmt"

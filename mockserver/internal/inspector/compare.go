@@ -1,4 +1,4 @@
-package userpage
+package inspector
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ func compareLink(first, second string) string {
 
 // A comparePage compares two calls, or offers calls to compare with.
 type comparePage struct {
-	First, Second *comparedCall // nil if not selected
-	Problem       string        // why the calls cannot be compared
-	Choices       []choice      // only for a single call
+	First, Second *comparedCall   // nil if not selected
+	Problem       string          // why the calls cannot be compared
+	Choices       []compareChoice // only for a single call
 	Differing     []jsondiff.Line
 	Equal         []jsondiff.Line
 	Always        []jsondiff.Line // differ between any two calls
@@ -40,8 +40,8 @@ type comparedCall struct {
 	body []byte
 }
 
-// A choice is a call to compare with.
-type choice struct {
+// A compareChoice is a call to compare with.
+type compareChoice struct {
 	rows.Row
 	Link string
 }
@@ -49,41 +49,35 @@ type choice struct {
 // alwaysDiffer are the IDs and timestamps, which differ between any two calls.
 var alwaysDiffer = []string{"messageId", "timestamp", "originalTimestamp", "sentAt", "receivedAt"}
 
-// ShowComparison serves the comparison of two calls.
-func (p Pages) ShowComparison(r *http.Request) (page.Answer, error) {
+// showComparison serves the comparison of two calls.
+func (in *Inspector) showComparison(r *http.Request) (page.Answer, error) {
 	refs := r.URL.Query()["call"]
-	answer := func(c comparePage) (page.Answer, error) {
-		return page.Answer{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
-	}
 	if len(refs) > 2 {
 		return page.Problem(http.StatusBadRequest, "Too many calls", "Go back and select two calls."), nil
 	}
-	var c comparePage
-	destinations := p.c.Attached()
+	destinations := in.c.Attached()
 	var items []history.Item
-	for n, ref := range refs {
-		i, ok := p.c.History().Item(ref)
+	var calls []*comparedCall
+	for _, ref := range refs {
+		i, ok := in.c.History().Item(ref)
 		if !ok {
 			return page.Problem(http.StatusNotFound, "Call expired", "One of the calls has expired."), nil
 		}
-		call := &comparedCall{Row: rows.New(p.c.History(), &i, rows.Filter{}, destinations), body: i.Call().Body}
+		call := &comparedCall{Row: rows.New(in.c.History(), &i, rows.Filter{}, destinations), body: i.Call().Body}
 		call.At = timeline.Happened(&i)
-		if n == 0 {
-			c.First = call
-		} else {
-			c.Second = call
-		}
-		items = append(items, i)
+		items, calls = append(items, i), append(calls, call)
 	}
-	switch len(items) {
+	var c comparePage
+	switch len(calls) {
 	case 0:
 		c.Problem = "Select two calls on a user page, or one on the Calls page."
 	case 1:
-		c.Choices = p.choicesFor(&items[0], destinations)
+		c.First, c.Choices = calls[0], in.choicesFor(&items[0], destinations)
 	default:
+		c.First, c.Second = calls[0], calls[1]
 		c.compare()
 	}
-	return answer(c)
+	return page.Answer{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
 }
 
 // compare sets the differences of the two calls.
@@ -109,12 +103,11 @@ func (c *comparePage) compare() {
 }
 
 // choicesFor returns the newest calls of the same event. Calls of the same user come first.
-func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestination) []choice {
-	h := p.c.History()
-	end, _ := h.End()
+func (in *Inspector) choicesFor(i *history.Item, destinations []engine.AttachedDestination) []compareChoice {
+	h := in.c.History()
 	c, title, id := i.Call(), history.TitleOf(i.Call()), idOf(i)
 	var ours, others []history.Item
-	h.Scan(end.Order+1, func(other *history.Item) bool {
+	h.Scan(history.Newest, func(other *history.Item) bool {
 		o := other.Call()
 		if other.Order == i.Order || other.Refusal != nil || o.Type != c.Type || history.TitleOf(o) != title && c.Type != "alias" {
 			return true
@@ -128,7 +121,7 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 	})
 	all := append(ours, others...)
 	all = all[:min(len(all), shownChoices)]
-	choices := make([]choice, 0, len(all))
+	choices := make([]compareChoice, 0, len(all))
 	for n := range all {
 		row := rows.New(h, &all[n], rows.Filter{}, destinations)
 		row.At = timeline.Happened(&all[n])
@@ -136,7 +129,7 @@ func (p Pages) choicesFor(i *history.Item, destinations []engine.AttachedDestina
 		if all[n].Order > i.Order {
 			first, second = second, first
 		}
-		choices = append(choices, choice{row, compareLink(first, second)})
+		choices = append(choices, compareChoice{row, compareLink(first, second)})
 	}
 	return choices
 }

@@ -1,4 +1,4 @@
-package eventpage
+package inspector
 
 import (
 	"net/url"
@@ -16,7 +16,7 @@ func TestEventsAreSortedByAgeAndAnomalies(t *testing.T) {
 		events := []*shapes.Event{
 			{Name: "a", LastSeen: start}, {Name: "b", LastSeen: start.Add(2), Violating: 1}, {Name: "c", LastSeen: start.Add(1), Anomalies: make([]shapes.Anomaly, 1)},
 		}
-		sorted(events, url.Values{"sort": {sort}})
+		sortEvents(events, url.Values{"sort": {sort}})
 		got := ""
 		for _, e := range events {
 			got += e.Name
