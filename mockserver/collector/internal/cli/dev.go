@@ -23,7 +23,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -159,7 +158,7 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 
 // drawn reports whether activity is shown in the terminal UI.
 func (f *devFlags) drawn(cmd *cobra.Command) bool {
-	return !f.quiet && !f.json && terminal.CanDraw(cmd.OutOrStdout()) && terminal.Is(cmd.InOrStdin())
+	return !f.quiet && !f.json && live.CanDraw(cmd.OutOrStdout()) && live.IsTerminal(cmd.InOrStdin())
 }
 
 // show shows activity in the selected format until ctx ends.

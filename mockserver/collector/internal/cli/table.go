@@ -3,25 +3,31 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 )
 
-// table prints a table without its empty columns. columns contains the names of the columns, separated by
+// table prints a table without its empty columns. names contains the names of the columns, separated by
 // commas. The width is limited to the terminal. Instead of a table without rows, table prints none, unless
 // none is empty.
-func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
+func table(out io.Writer, none, names string, print func(row func(cells ...any))) error {
 	var g grid
-	g.header(columns)
+	g.header(names)
 	print(g.row)
 	if len(g.rows) == 1 && none != "" {
 		_, err := fmt.Fprintln(out, none)
 		return err
 	}
-	text, cut := g.format(terminal.Columns(out))
+	columns := 0 // no limit
+	if f, ok := out.(*os.File); ok {
+		columns, _, _ = term.GetSize(f.Fd()) // 0 if the file is not a terminal
+	}
+	text, cut := g.format(columns)
 	if cut {
-		text += terminal.Faint.Paint("truncated to the width of the terminal: use --output jsonl for full values") + "\n"
+		text += ansi.NewStyle().Faint().Styled("truncated to the width of the terminal: use --output jsonl for full values") + "\n"
 	}
 	_, err := io.WriteString(out, text)
 	return err
@@ -43,9 +49,9 @@ type grid struct {
 	texts []bool     // whether a column contains text; numbers are not truncated
 }
 
-func (g *grid) header(columns string) {
-	names := strings.Split(columns, ",")
-	g.rows, g.texts = [][]string{names}, make([]bool, len(names))
+func (g *grid) header(names string) {
+	g.rows = [][]string{strings.Split(names, ",")}
+	g.texts = make([]bool, len(g.rows[0]))
 }
 
 func (g *grid) row(cells ...any) {
@@ -71,10 +77,10 @@ func (g *grid) format(most int) (text string, cut bool) {
 	total := -2
 	for i := range widths {
 		for _, row := range g.rows[1:] {
-			widths[i] = max(widths[i], terminal.Width(row[i]))
+			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
 		}
 		if widths[i] > 0 {
-			widths[i] = max(widths[i], terminal.Width(g.rows[0][i]))
+			widths[i] = max(widths[i], ansi.StringWidth(g.rows[0][i]))
 			total += widths[i] + 2
 		}
 	}
@@ -96,8 +102,8 @@ func (g *grid) format(most int) (text string, cut bool) {
 		line := ""
 		for i, w := range widths {
 			if w > 0 {
-				cell := terminal.Fit(row[i], w)
-				line += cell + strings.Repeat(" ", w-terminal.Width(cell)+2)
+				cell := ansi.Truncate(row[i], w, "…")
+				line += cell + strings.Repeat(" ", w-ansi.StringWidth(cell)+2)
 			}
 		}
 		lines.WriteString(strings.TrimRight(line, " ") + "\n")

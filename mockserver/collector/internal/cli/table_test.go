@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
 func sample() *grid {
@@ -30,7 +29,7 @@ func TestTablesFitTheTerminalAndKeepNumbers(t *testing.T) {
 		text, _ := sample().format(most)
 		assert.Contains(t, text, "1234567890")
 		for line := range strings.Lines(text) {
-			assert.LessOrEqual(t, terminal.Width(strings.TrimSuffix(line, "\n")), most, text)
+			assert.LessOrEqual(t, ansi.StringWidth(strings.TrimSuffix(line, "\n")), most, text)
 		}
 	}
 }
