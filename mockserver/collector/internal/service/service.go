@@ -14,7 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -50,7 +49,7 @@ type Service struct {
 	log       *slog.Logger
 	store     *storage
 	collector *engine.Collector
-	metrics   *metrics.Metrics
+	metrics   *meter
 	alerter   *alerts.Alerter
 	telemetry *telemetry.Telemetry
 	guard     *access.Guard

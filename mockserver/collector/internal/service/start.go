@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -32,11 +30,11 @@ const (
 func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
-		metrics: metrics.New(o.Version), failed: make(chan error, 2),
+		metrics: newMeter(o.Version), failed: make(chan error, 2),
 	}
-	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
+	s.alerter = alerts.New(hostname(), o.Log, s.metrics.countAlert)
 	s.alerter.Configure(o.Config.Alerts)
-	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
+	s.telemetry = telemetry.New(o.Version, s.metrics.registry, s.metrics.countTelemetry, o.Log)
 	if o.savesMemory() {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -62,10 +60,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped, func() (free, size int64) {
-		free, size, _ = datadir.DiskSpace(o.Config.Data)
-		return free, size
-	})
+	s.metrics.watched.Store(s)
 	s.alerter.Start(s.collector)
 	s.letRequestsIn()
 	var hear func(event.Event) // receives events of other collectors
