@@ -181,7 +181,7 @@ func (m *meter) collect(out chan<- prometheus.Metric) {
 	counter := func(name, help string, v float64) { send(prometheus.CounterValue, name, help, v, nil) }
 
 	gauge("collector_ready", "Whether calls can be stored: 1 or 0.", one(c.Ready(ctx) == nil), nil)
-	counter("collector_attempt_records_dropped_total", "Attempts that could not be stored for the inspector and the admin API.", float64(s.store.queue.Attempts().Dropped()))
+	counter("collector_attempt_records_dropped_total", "Attempts that could not be stored for the inspector and the admin API.", float64(s.queue.Attempts().Dropped()))
 	health, _ := c.Health(ctx)
 	gauge("collector_queue_bytes", "Size of the queue.", float64(health.Bytes), nil)
 	gauge("collector_queue_limit_bytes", "Limit of the queue; 0 for none.", float64(health.LimitBytes), nil)

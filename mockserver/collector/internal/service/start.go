@@ -51,11 +51,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.admin == nil { // otherwise the admin listener has its own trusted proxies
-		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
-	}
 	s.configureTelemetry(ctx, o.Config) // must come before the first delivery
-	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
+	if err := s.open(ctx); err != nil {
 		s.telemetry.Close(ctx)
 		s.closeListeners()
 		return nil, err
@@ -67,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	if o.Config.NATS != nil {
 		hear = s.collector.ObserveRemote
 	}
-	s.store.attempts.read(hear)
+	s.attempts.read(hear)
 	return s, nil
 }
 
@@ -159,7 +156,7 @@ func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.options.savesMemory() {
-		go giveMemoryBack(ctx, s.store.attempts.restored)
+		go giveMemoryBack(ctx, s.attempts.restored)
 	}
 	var failure error
 	select {
@@ -181,7 +178,7 @@ func (s *Service) shutdown() error {
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
 	}
-	s.store.attempts.close()
+	s.attempts.close()
 	drained := within(ctx, func() error { return s.collector.Shutdown(draining) })
 	s.telemetry.Close(ctx)
 	if s.admin != nil { // the admin API is served until the end
