@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -139,7 +138,7 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := startService(ctx, service.Options{Config: settings, Dev: true, Log: log, Level: level}, "--")
+	s, err := service.Start(ctx, service.Options{Config: settings, Dev: true, SaveMemory: true, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -325,36 +324,10 @@ Press Ctrl-C to stop. Pending calls stay in that directory.
 `, url)
 }
 
-// startService starts a collector. Errors name settings with the prefix flags, which is
-// "--" if the settings come from flags.
-func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
-	o.Version, o.SaveMemory = version(), true
-	s, err := service.Start(ctx, o)
-	return s, explainStart(err, flags)
-}
-
 func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))
-}
-
-// explainStart replaces common errors of a listener with instructions.
-func explainStart(err error, flags string) error {
-	var listen *service.ListenError
-	if !errors.As(err, &listen) {
-		return err
-	}
-	why := listen.Err.Error()
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why = "the address is in use: stop the other program, or choose another address"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "this machine does not have that address: use one of its addresses, or :8765 for all of them"
-	case errors.Is(err, syscall.EACCES):
-		why = "permission denied: choose a port above 1023"
-	}
-	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
 }

@@ -147,9 +147,9 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 	if err != nil {
 		return err
 	}
-	l, err := service.Listen("http", f.http)
+	l, err := service.Listen("--http", f.http)
 	if err != nil {
-		return explainStart(err, "--")
+		return err
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case

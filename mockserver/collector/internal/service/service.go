@@ -67,17 +67,6 @@ type listener struct {
 	gate   *startupGate
 }
 
-// A ListenError reports an address that cannot be listened on.
-type ListenError struct {
-	Setting string // listen or admin.listen
-	Address string
-	Err     error // does not contain the address
-}
-
-func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": " + e.Err.Error() }
-
-func (e *ListenError) Unwrap() error { return e.Err }
-
 // loadCertificate reads the certificate. It returns nil if no certificate is configured.
 func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	if c.TLS.CertFile == "" {

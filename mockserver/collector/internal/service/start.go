@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
@@ -79,8 +80,11 @@ func hostname() string {
 
 // listen starts the listeners.
 func (s *Service) listen() (err error) {
-	c := s.options.Config
-	if s.main, err = s.answer("listen", c.Listen); err == nil && c.Admin.Listen != "" {
+	c, main := s.options.Config, "listen"
+	if s.options.Dev {
+		main = "--listen" // collector dev has flags instead of settings
+	}
+	if s.main, err = s.answer(main, c.Listen); err == nil && c.Admin.Listen != "" {
 		s.admin, err = s.answer("admin.listen", c.Admin.Listen)
 	}
 	return err
@@ -95,16 +99,26 @@ func (s *Service) closeListeners() {
 	}
 }
 
-// Listen listens on the address of a setting. Errors have the type *ListenError.
+// Listen listens on the address of a setting, or of a flag such as --listen. The error explains how to fix
+// common problems.
 func Listen(setting, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		return l, nil
 	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
-		err = op.Err
+	why := err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		why = op.Err.Error() // without the address
 	}
-	return nil, &ListenError{Setting: setting, Address: address, Err: err}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = "the address is in use: stop the other program, or choose another address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "this machine does not have that address: use one of its addresses, or :8765 for all of them"
+	case errors.Is(err, syscall.EACCES):
+		why = "permission denied: choose a port above 1023"
+	}
+	return nil, fmt.Errorf("%s %s: %s", setting, address, why)
 }
 
 // letRequestsIn opens the startup gates of the listeners.
