@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -249,7 +249,7 @@ otherwise it requires --yes.`,
 
 // confirmRemoval asks the user to confirm the removal of a destination.
 func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
-	if !terminal.Is(cmd.InOrStdin()) {
+	if !live.IsTerminal(cmd.InOrStdin()) {
 		return usagef("removing the destination deletes its pending and failed calls: add --yes to confirm")
 	}
 	d, err := get[destination](cmd.Context(), c, path)

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,7 +22,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -140,7 +138,7 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := startService(ctx, service.Options{Config: settings, Dev: true, Log: log, Level: level}, "--")
+	s, err := service.Start(ctx, service.Options{Config: settings, Dev: true, SaveMemory: true, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,7 +157,7 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 
 // drawn reports whether activity is shown in the terminal UI.
 func (f *devFlags) drawn(cmd *cobra.Command) bool {
-	return !f.quiet && !f.json && terminal.CanDraw(cmd.OutOrStdout()) && terminal.Is(cmd.InOrStdin())
+	return !f.quiet && !f.json && live.CanDraw(cmd.OutOrStdout()) && live.IsTerminal(cmd.InOrStdin())
 }
 
 // show shows activity in the selected format until ctx ends.
@@ -326,36 +324,10 @@ Press Ctrl-C to stop. Pending calls stay in that directory.
 `, url)
 }
 
-// startService starts a collector. Errors name settings with the prefix flags, which is
-// "--" if the settings come from flags.
-func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
-	o.Version, o.SaveMemory = version(), true
-	s, err := service.Start(ctx, o)
-	return s, explainStart(err, flags)
-}
-
 func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))
-}
-
-// explainStart replaces common errors of a listener with instructions.
-func explainStart(err error, flags string) error {
-	var listen *service.ListenError
-	if !errors.As(err, &listen) {
-		return err
-	}
-	why := listen.Err.Error()
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why = "the address is in use: stop the other program, or choose another address"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "this machine does not have that address: use one of its addresses, or :8765 for all of them"
-	case errors.Is(err, syscall.EACCES):
-		why = "permission denied: choose a port above 1023"
-	}
-	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
@@ -116,7 +116,7 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 	if f.http != "" {
 		return f.serveHTTP(ctx, cmd.OutOrStdout(), server)
 	}
-	if terminal.Is(cmd.InOrStdin()) {
+	if live.IsTerminal(cmd.InOrStdin()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for an MCP client on standard input; press Ctrl-D to quit")
 	}
 	err = server.Run(ctx, newStdio(cmd.InOrStdin(), cmd.OutOrStdout()))
@@ -147,9 +147,9 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 	if err != nil {
 		return err
 	}
-	l, err := service.Listen("http", f.http)
+	l, err := service.Listen("--http", f.http)
 	if err != nil {
-		return explainStart(err, "--")
+		return err
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case

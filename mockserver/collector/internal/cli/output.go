@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -101,35 +99,6 @@ func printLines(out io.Writer, data []byte, list string) error {
 // withField returns object with an additional first field. object must have at least one field.
 func withField(name string, value, object json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `{%q:%s,%s`, name, value, object[len("{"):])
-}
-
-// table prints a table. columns contains the names of the columns, separated by commas. The width is
-// limited to the terminal. Instead of a table without rows, table prints none, unless none is empty.
-func table(out io.Writer, none, columns string, print func(row func(cells ...any))) error {
-	var t terminal.Table
-	if columns != "" {
-		t.Header = strings.Split(columns, ",")
-	}
-	print(t.Row)
-	if t.Empty() && none != "" {
-		_, err := fmt.Fprintln(out, none)
-		return err
-	}
-	cut, err := t.Write(out, terminal.Columns(out))
-	if err == nil && cut {
-		_, err = fmt.Fprintln(out, terminal.Faint.Paint("truncated to the width of the terminal: use --output jsonl for full values"))
-	}
-	return err
-}
-
-// section prints a table and an empty line, unless there are no rows.
-func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
-	if rows == 0 {
-		return nil
-	}
-	err := table(out, "", columns, print)
-	fmt.Fprintln(out)
-	return err
 }
 
 // plain escapes control characters in text from senders and receivers.

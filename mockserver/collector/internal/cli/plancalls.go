@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
 // maxLine is the maximum length of an input line, in bytes.
@@ -63,9 +65,6 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 		if err := readFile(cmd, name, counted); err != nil {
 			return err
 		}
-		if err := cmd.Context().Err(); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -75,10 +74,8 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	in := cmd.InOrStdin()
 	if name == "-" {
 		name = "standard input"
-		if f, ok := in.(*os.File); ok {
-			if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
-			}
+		if live.IsTerminal(in) {
+			fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
 		}
 	} else {
 		f, err := os.Open(name)
@@ -138,20 +135,22 @@ func readArray(r io.Reader, name string, each func(place string, call []byte)) e
 }
 
 // readLines reads one call per line and skips empty lines.
-func readLines(r *bufio.Reader, name string, each func(place string, call []byte)) error {
-	for n := 1; ; n++ {
-		line, err := readLine(r)
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			call, err := callOf(line)
+func readLines(r io.Reader, name string, each func(place string, call []byte)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
+			call, err := callOf(bytes.Clone(line))
 			if err != nil {
 				return fmt.Errorf("line %d %w", n, err)
 			}
 			each(fmt.Sprintf("%s:%d", name, n), call)
 		}
-		if err != nil {
-			return err
-		}
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("a line is longer than %d MiB: use one call per line", maxLine>>20)
+	}
+	return lines.Err()
 }
 
 // callOf returns the call in a line. The line is either the call itself, or an entry in the output of
@@ -178,21 +177,6 @@ func callOf(line []byte) ([]byte, error) {
 		return []byte(rejected), nil
 	}
 	return printed.Body, nil
-}
-
-// readLine reads a line of at most maxLine bytes.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line is longer than %d MiB: use one call per line", maxLine>>20)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }
 
 // eachBody passes the matching calls that a collector retains to f, newest first.

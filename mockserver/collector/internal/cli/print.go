@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
 // reportProblems prints one problem per line.
@@ -82,7 +82,7 @@ type progress struct {
 
 func newProgress(out io.Writer) *progress {
 	p := &progress{out: out, last: time.Now()}
-	p.terminal = terminal.CanDraw(out)
+	p.terminal = live.CanDraw(out)
 	return p
 }
 

@@ -85,8 +85,8 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 	for _, w := range c.Warnings() {
 		log.Warn(w.Error())
 	}
-	o.Config, o.Log, o.Level = c, log, level
-	s, err := startService(cmd.Context(), o, "")
+	o.Config, o.Log, o.Level, o.SaveMemory, o.Version = c, log, level, true, version()
+	s, err := service.Start(cmd.Context(), o)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"html"
 	"strings"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
 )
 
 // A theme contains the colors of a terminal.
@@ -37,7 +35,7 @@ const (
 )
 
 // svg returns a picture of a screen.
-func (t theme) svg(cells [][]screen.Cell) string {
+func (t theme) svg(cells [][]cell) string {
 	w, h := float64(len(cells[0]))*cellWidth+2*margin, len(cells)*cellHeight+2*margin
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img" aria-label="collector dev on a terminal">`+"\n", w, h, w, h)
@@ -46,7 +44,7 @@ func (t theme) svg(cells [][]screen.Cell) string {
 	for y, row := range cells {
 		for x := 0; x < len(row); {
 			end := x + 1
-			for end < len(row) && (row[end].Style == row[x].Style || row[end].Text == "") {
+			for end < len(row) && (row[end].style == row[x].style || row[end].text == "") {
 				end++
 			}
 			t.run(&out, row[x:end], x, y)
@@ -58,20 +56,20 @@ func (t theme) svg(cells [][]screen.Cell) string {
 }
 
 // run draws consecutive cells that have the same style.
-func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
+func (t theme) run(out *strings.Builder, cells []cell, x, y int) {
 	var text strings.Builder
 	for _, c := range cells {
-		text.WriteString(c.Text)
+		text.WriteString(c.text)
 	}
 	left, top := margin+float64(x)*cellWidth, margin+y*cellHeight
-	style, color := cells[0].Style, t.text
+	style, color := cells[0].style, t.text
 	switch {
-	case style.Color > 0:
-		color = t.colors[style.Color-1]
-	case style.Faint:
+	case style.color > 0:
+		color = t.colors[style.color-1]
+	case style.faint:
 		color = t.faint
 	}
-	if style.Reverse {
+	if style.reverse {
 		fmt.Fprintf(out, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", left, top, float64(len(cells))*cellWidth, cellHeight, color)
 		color = t.background
 	}
@@ -84,7 +82,7 @@ func (t theme) run(out *strings.Builder, cells []screen.Cell, x, y int) {
 	columns -= len(shown) - len(trimmed)
 	left += float64(len(shown)-len(trimmed)) * cellWidth
 	weight := ""
-	if style.Bold {
+	if style.bold {
 		weight = ` font-weight="bold"`
 	}
 	fmt.Fprintf(out, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n",

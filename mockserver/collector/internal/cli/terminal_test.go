@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/screen"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
 // A sitting is a command that runs in a terminal.
@@ -29,7 +30,7 @@ type sitting struct {
 	t      *testing.T
 	keys   *os.File // keyboard input
 	tty    *os.File
-	screen *screen.Screen
+	screen *screen
 	before *term.State
 	code   chan int
 	cancel context.CancelFunc
@@ -46,7 +47,7 @@ func sit(t *testing.T, width, height int, args ...string) *sitting {
 	}
 	keys, tty, err := pty.Open()
 	require.NoError(t, err)
-	s := &sitting{t: t, keys: keys, tty: tty, screen: screen.New(width, height), code: make(chan int, 1)}
+	s := &sitting{t: t, keys: keys, tty: tty, screen: newScreen(width, height), code: make(chan int, 1)}
 	require.NoError(t, pty.Setsize(keys, &pty.Winsize{Cols: uint16(width), Rows: uint16(height)}))
 	s.before, err = term.GetState(tty.Fd())
 	require.NoError(t, err)
@@ -337,6 +338,41 @@ func TestControlCharactersOfSendersAreRemoved(t *testing.T) {
 			})
 		}
 	}
+}
+
+// panics is a Source that panics.
+type panics struct{}
+
+func (panics) Activity(context.Context, string, int, bool) (live.Page, error) { panic("a mistake") }
+func (panics) Replay(context.Context, live.Activity) (string, error)          { return "", errors.New("no") }
+func (panics) Curl(context.Context, live.Activity) (string, error)            { return "", errors.New("no") }
+func (panics) Destinations(context.Context) ([]live.Destination, error)       { return nil, errors.New("no") }
+func (panics) Details(context.Context, live.Activity) (string, error)         { return "", errors.New("no") }
+
+func TestPanicRestoresTheTerminal(t *testing.T) {
+	if raceDetector {
+		t.Skip("after a panic, Bubble Tea closes its input while that is being read: a race")
+	}
+	t.Setenv("TERM", "xterm-256color")
+	keys, tty, err := pty.Open()
+	require.NoError(t, err)
+	require.NoError(t, pty.Setsize(keys, &pty.Winsize{Cols: 80, Rows: 24}))
+	seen, read := newScreen(80, 24), make(chan struct{})
+	defer func() { assert.NoError(t, seen.Close()) }()
+	go func() {
+		_, _ = io.Copy(seen, keys) // until the terminal is closed
+		close(read)
+	}()
+	before, err := term.GetState(tty.Fd())
+	require.NoError(t, err)
+	assert.Error(t, live.Show(t.Context(), live.Config{Source: panics{}, In: tty, Out: tty}))
+	after, err := term.GetState(tty.Fd())
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	require.NoError(t, tty.Close())
+	<-read
+	require.NoError(t, keys.Close())
+	assert.True(t, seen.Restored())
 }
 
 // signalResize sends SIGWINCH to the program. The kernel does not, because the terminal does

@@ -8,7 +8,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -45,40 +44,34 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case "esc":
 		m.filter = ""
 		m.goOn()
-	case "up", "k":
-		m.move(-1)
-	case "down", "j":
-		m.move(1)
-	case "pgup":
-		m.move(-m.room())
-	case "pgdown":
-		m.move(m.room())
-	case "home", "g":
-		m.move(-keptLines)
-	case "end", "G":
-		m.move(keptLines)
 	case "enter", "r", "o", "c":
 		return m.act(name)
+	default:
+		if by := steps(name, m.room()); by != 0 {
+			m.move(by)
+		}
 	}
 	return nil
 }
 
+// steps returns the number of rows, down or up, for a key. page is the number of visible rows. It returns 0
+// for other keys.
+func steps(name string, page int) int {
+	const all = 1 << 30
+	page = max(1, page)
+	return map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "home": -all, "g": -all, "end": all, "G": all,
+	}[name]
+}
+
 // scroll scrolls the panel. Other keys close it.
 func (m *model) scroll(name string) {
-	switch name {
-	case "up", "k":
-		m.top--
-	case "down", "j":
-		m.top++
-	case "pgup":
-		m.top -= m.space()
-	case "pgdown", "space", " ":
-		m.top += m.space()
-	case "home", "g":
-		m.top = 0
-	case "end", "G":
-		m.top = len(m.rows)
-	default:
+	if name == "space" || name == " " {
+		name = "pgdown"
+	}
+	if by := steps(name, m.space()); by != 0 {
+		m.top += by
+	} else {
 		m.open("")
 	}
 	m.top = max(0, min(m.top, len(m.rows)-m.space()))
@@ -123,10 +116,10 @@ func (m *model) act(name string) tea.Cmd {
 	}
 	a := m.chosen()
 	if a == nil {
-		return m.say(messageLine("select a call first (↑)", terminal.Yellow))
+		return m.say(messageLine("select a call first (↑)", yellow))
 	}
 	ctx, c := m.ctx, m.config
-	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), terminal.Red)) }
+	failed := func(err error) tea.Msg { return noticeMsg(messageLine(err.Error(), red)) }
 	switch name {
 	case "enter":
 		return func() tea.Msg {
@@ -138,18 +131,18 @@ func (m *model) act(name string) tea.Cmd {
 		}
 	case "r":
 		if a.Kind == "rejected" || a.Kind == "refused" {
-			return m.say(messageLine("a rejected call cannot be replayed: correct it and send it again", terminal.Yellow))
+			return m.say(messageLine("a rejected call cannot be replayed: correct it and send it again", yellow))
 		}
-		ask := m.say(messageLine("replay to "+cmp.Or(a.Destination, "its destinations")+": Enter confirms, any other key cancels", terminal.Yellow))
+		ask := m.say(messageLine("replay to "+cmp.Or(a.Destination, "its destinations")+": Enter confirms, any other key cancels", yellow))
 		m.confirming = a
 		return ask
 	case "o":
 		url := c.URL + "/calls/" + a.Ref
 		return func() tea.Msg {
 			if err := c.Open(url); err != nil {
-				return panelMsg{messageLine(err.Error(), terminal.Yellow), url}
+				return panelMsg{messageLine(err.Error(), yellow), url}
 			}
-			return noticeMsg(messageLine("opened "+url, terminal.Green))
+			return noticeMsg(messageLine("opened "+url, green))
 		}
 	}
 	return func() tea.Msg {
@@ -158,7 +151,7 @@ func (m *model) act(name string) tea.Cmd {
 			return failed(err)
 		}
 		return tea.BatchMsg{tea.SetClipboard(command), func() tea.Msg {
-			return panelMsg{messageLine("copied to the clipboard, if the terminal supports it", terminal.Green), command}
+			return panelMsg{messageLine("copied to the clipboard, if the terminal supports it", green), command}
 		}}
 	}
 }
@@ -167,18 +160,18 @@ func (m *model) act(name string) tea.Cmd {
 func (m *model) confirm(name string) tea.Cmd {
 	a, ctx, source := *m.confirming, m.ctx, m.config.Source
 	if name != "enter" {
-		return m.say(messageLine("not replayed", terminal.Yellow))
+		return m.say(messageLine("not replayed", yellow))
 	}
 	m.say(line{})
 	return func() tea.Msg {
 		where, err := source.Replay(ctx, a)
 		if err == nil {
-			return noticeMsg(messageLine("replay queued for "+where, terminal.Green))
+			return noticeMsg(messageLine("replay queued for "+where, green))
 		}
 		problem := strings.ReplaceAll(err.Error(), "\n", "; ")
 		if where != "" {
 			problem = "replay queued for " + where + "; " + problem
 		}
-		return noticeMsg(messageLine(problem, terminal.Red))
+		return noticeMsg(messageLine(problem, red))
 	}
 }

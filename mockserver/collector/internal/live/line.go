@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A span is text in one style.
 type span struct {
 	text  string
-	style terminal.Style
+	style style
 }
 
 // A line is an activity or a message. The columns of an activity are its status, time, event,
@@ -58,40 +59,40 @@ func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a
 	status, style := statusOf(a)
 	l.next(status, style)
-	l.next(a.At.Local().Format(clockForm), terminal.Faint)
-	l.next(a.Type, terminal.Cyan)
-	l.add(a.Title, terminal.Bold)
+	l.next(a.At.Local().Format(clockForm), faint)
+	l.next(a.Type, cyan)
+	l.add(a.Title, bold)
 	if a.UserID != "" {
-		l.next(a.UserID, terminal.Normal)
+		l.next(a.UserID, normal)
 	} else {
-		l.next(a.AnonymousID, terminal.Faint)
+		l.next(a.AnonymousID, faint)
 	}
-	l.next(a.NotAsPlanned, terminal.Normal)
+	l.next(a.NotAsPlanned, normal)
 	switch a.Kind {
 	case "rejected":
-		l.add(string(a.Code)+":", terminal.Red)
-		l.add(sentences(a.Message, a.Hint), terminal.Normal)
+		l.add(string(a.Code)+":", red)
+		l.add(sentences(a.Message, a.Hint), normal)
 	case "refused":
-		l.add(strconv.Itoa(a.Status), terminal.Red)
+		l.add(strconv.Itoa(a.Status), red)
 		if a.Count > 1 {
-			l.add("×"+text.GroupDigits(a.Count), terminal.Faint)
+			l.add("×"+text.GroupDigits(a.Count), faint)
 		}
-		l.add(sentences(a.Message, a.Hint), terminal.Normal)
+		l.add(sentences(a.Message, a.Hint), normal)
 	case "attempt":
 		l.attempt(a)
 	case "outcome":
-		l.add("→ "+a.Destination, terminal.Normal)
-		l.add(a.Reason, terminal.Normal)
+		l.add("→ "+a.Destination, normal)
+		l.add(a.Reason, normal)
 		return l, !a.Attempted && a.State != "delivered"
 	}
 	return l, true
 }
 
 // statusOf returns the status of an activity.
-func statusOf(a *Activity) (string, terminal.Style) {
+func statusOf(a *Activity) (string, style) {
 	switch {
 	case a.Kind == "rejected" || a.Kind == "refused":
-		return a.Kind, terminal.Red
+		return a.Kind, red
 	case a.Kind == "attempt" && a.Status == 0:
 		return "error", verdictStyle(a.Verdict)
 	case a.Kind == "attempt":
@@ -99,49 +100,49 @@ func statusOf(a *Activity) (string, terminal.Style) {
 	case a.Kind == "outcome":
 		return a.State, stateStyle(a.State)
 	case a.NotAsPlanned != "":
-		return "violation", terminal.Yellow
+		return "violation", yellow
 	}
-	return "received", terminal.Faint
+	return "received", faint
 }
 
 // attempt adds the result of an attempt.
 func (l *line) attempt(a *Activity) {
-	l.add("→ "+a.Destination, terminal.Normal)
+	l.add("→ "+a.Destination, normal)
 	switch {
 	case a.Verdict == "success":
 	case a.Answer != "":
-		l.add(strconv.Quote(text.Plain(a.Answer)), terminal.Normal)
+		l.add(strconv.Quote(text.Plain(a.Answer)), normal)
 	case a.Status == 0:
-		l.add(a.Error, terminal.Normal)
+		l.add(a.Error, normal)
 	}
 	if a.Attempt > 1 {
-		l.add("attempt "+strconv.Itoa(a.Attempt), terminal.Faint)
+		l.add("attempt "+strconv.Itoa(a.Attempt), faint)
 	}
-	l.add(fmt.Sprintf("%.0f ms", a.DurationMS), terminal.Faint)
+	l.add(fmt.Sprintf("%.0f ms", a.DurationMS), faint)
 }
 
-func verdictStyle(verdict string) terminal.Style {
+func verdictStyle(verdict string) style {
 	switch verdict {
 	case "temporary":
-		return terminal.Yellow
+		return yellow
 	case "permanent":
-		return terminal.Red
+		return red
 	}
-	return terminal.Green
+	return green
 }
 
-func stateStyle(state string) terminal.Style {
+func stateStyle(state string) style {
 	switch state {
 	case "failed":
-		return terminal.Red
+		return red
 	case "pending":
-		return terminal.Yellow
+		return yellow
 	}
-	return terminal.Faint
+	return faint
 }
 
 // messageLine returns a line with a message.
-func messageLine(s string, style terminal.Style) line {
+func messageLine(s string, style style) line {
 	var l line
 	l.add(s, style)
 	return l
@@ -154,25 +155,25 @@ func logLine(entry string) line {
 		level, message, _ = strings.Cut(rest, " ")
 	}
 	var l line
-	l.add("log", terminal.Faint)
-	l.add(level, terminal.Yellow)
-	l.add(strings.TrimPrefix(message, "msg="), terminal.Faint)
+	l.add("log", faint)
+	l.add(level, yellow)
+	l.add(strings.TrimPrefix(message, "msg="), faint)
 	return l
 }
 
 // moreLine returns the line for n omitted activities.
 func moreLine(n int64) line {
-	return messageLine("⋯ "+text.GroupDigits(n)+" more", terminal.Faint)
+	return messageLine("⋯ "+text.GroupDigits(n)+" more", faint)
 }
 
 // next adds a column that starts with a span.
-func (l *line) next(s string, style terminal.Style) {
+func (l *line) next(s string, style style) {
 	l.columns = append(l.columns, nil)
 	l.add(s, style)
 }
 
 // add adds a span to the last column.
-func (l *line) add(s string, style terminal.Style) {
+func (l *line) add(s string, style style) {
 	if len(l.columns) == 0 {
 		l.columns = make([][]span, 1)
 	}
@@ -192,9 +193,9 @@ func (l *line) row(w widths, cut, paint bool) string {
 		s := join(column, paint)
 		if i < len(l.columns)-1 {
 			if cut {
-				s = terminal.Fit(s, w[i])
+				s = fit(s, w[i])
 			}
-			s += strings.Repeat(" ", max(0, w[i]-terminal.Width(s))+2)
+			s += strings.Repeat(" ", max(0, w[i]-ansi.StringWidth(s))+2)
 		}
 		b.WriteString(s)
 	}
@@ -206,7 +207,7 @@ func join(spans []span, paint bool) string {
 	for i, s := range spans {
 		parts[i] = s.text
 		if paint {
-			parts[i] = s.style.Paint(s.text)
+			parts[i] = s.style.paint(s.text)
 		}
 	}
 	return strings.Join(parts, " ")

@@ -14,8 +14,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 )
 
 func activity(t *testing.T, text string) Activity {
@@ -60,7 +58,7 @@ func TestColumnsAlign(t *testing.T) {
 			l, _ := lineOf(&a)
 			before, _, found := strings.Cut(l.row(fitting(width), true, false), "RESULT")
 			require.True(t, found)
-			starts = append(starts, terminal.Width(before))
+			starts = append(starts, ansi.StringWidth(before))
 		}
 		assert.Equal(t, starts[0], starts[1], "the result starts in the same column")
 		assert.Less(t, starts[0], width)
@@ -287,7 +285,7 @@ func TestNoticesKeepTheKeys(t *testing.T) {
 		assert.Len(t, rows, 10)
 		assert.Contains(t, rows[9], "quit")
 		assert.Contains(t, m.draw(), "Event 29")
-		m.Update(noticeMsg(messageLine("replay queued", terminal.Green)))
+		m.Update(noticeMsg(messageLine("replay queued", green)))
 	}
 	assert.Contains(t, strings.Split(m.draw(), "\n")[8], "replay queued")
 	press(m, "?")
@@ -298,7 +296,7 @@ func TestKeysFitTheScreen(t *testing.T) {
 	for width, last := range map[int]string{40: "quit", 60: "open", 120: "pause"} {
 		m := picture(t, width, 10, 1)
 		rows := strings.Split(m.draw(), "\n")
-		assert.True(t, strings.HasSuffix(rows[9], terminal.Faint.Paint(last)), rows[9])
+		assert.True(t, strings.HasSuffix(rows[9], faint.paint(last)), rows[9])
 	}
 }
 
@@ -322,7 +320,7 @@ func TestTotals(t *testing.T) {
 	m.Update(m.count()())
 	assert.Equal(t, want, plain(), "the totals stay")
 	m.Update(tea.WindowSizeMsg{Width: 40, Height: 10})
-	assert.Equal(t, 40, terminal.Width(plain()))
+	assert.Equal(t, 40, ansi.StringWidth(plain()))
 	m.Update(tea.WindowSizeMsg{Width: 40, Height: lowScreen - 1})
 	assert.NotContains(t, m.draw(), "delivered", "lines are more important")
 }
@@ -342,7 +340,7 @@ func TestScreenFitsAnySize(t *testing.T) {
 				rows := strings.Split(drawn, "\n")
 				assert.LessOrEqual(t, len(rows), height, "%d×%d %v", width, height, keys)
 				for _, row := range rows {
-					assert.LessOrEqual(t, terminal.Width(row), width, "%d×%d %v", width, height, keys)
+					assert.LessOrEqual(t, ansi.StringWidth(row), width, "%d×%d %v", width, height, keys)
 				}
 			}
 		}
@@ -362,7 +360,7 @@ func TestOldLinesAreDropped(t *testing.T) {
 	press(m, "up")
 	chosen := m.chosen().MessageID
 	for range 2 * keptLines {
-		m.append(messageLine("new", terminal.Normal))
+		m.append(messageLine("new", normal))
 	}
 	assert.Len(t, m.lines, keptLines)
 	assert.Equal(t, chosen, m.chosen().MessageID)

@@ -7,7 +7,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -118,7 +117,7 @@ func (m *model) open(text string) {
 func (m *model) wrap() {
 	m.rows = nil
 	for row := range strings.Lines(m.panel) {
-		m.rows = append(m.rows, terminal.Wrap(text.Plain(strings.TrimSuffix(row, "\n")), m.width)...)
+		m.rows = append(m.rows, wrap(text.Plain(strings.TrimSuffix(row, "\n")), m.width)...)
 	}
 	m.top = max(0, min(m.top, len(m.rows)-m.space()))
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
@@ -30,7 +30,7 @@ const (
 // is their maximum number. For the format Lines, first is the maximum number of lines. Print fails if
 // the first request fails. After that, it retries until the collector is available again.
 func Print(ctx context.Context, from Source, first int, out io.Writer, form Form) error {
-	paint := form == Lines && terminal.Colors(out)
+	paint := form == Lines && CanDraw(out) && os.Getenv("NO_COLOR") == ""
 	after, limit, lost := "", first, ""
 	if form == Lines {
 		limit = printLimit // not every activity is a line

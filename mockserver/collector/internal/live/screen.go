@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/terminal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -37,7 +37,7 @@ func (m *model) draw() string {
 	}
 	rows = append(rows, last...)
 	for i := range rows {
-		rows[i] = terminal.Fit(rows[i], m.width)
+		rows[i] = fit(rows[i], m.width)
 	}
 	return strings.Join(rows, "\n")
 }
@@ -58,26 +58,26 @@ func (m *model) room() int { return max(0, m.space()-len(m.details())) }
 const lowScreen = 8
 
 func (m *model) title() string {
-	words := []string{terminal.Bold.Paint(m.config.Title)}
+	words := []string{bold.paint(m.config.Title)}
 	switch {
 	case m.lost != "":
-		words = append(words, terminal.Red.Paint("unreachable: "+text.Plain(m.lost)))
+		words = append(words, red.paint("unreachable: "+text.Plain(m.lost)))
 	case m.panel != "":
-		words = append(words, terminal.Yellow.Paint(fmt.Sprintf("rows %d-%d of %d", m.top+1, min(m.top+m.space(), len(m.rows)), len(m.rows))))
+		words = append(words, yellow.paint(fmt.Sprintf("rows %d-%d of %d", m.top+1, min(m.top+m.space(), len(m.rows)), len(m.rows))))
 	case m.paused:
-		words = append(words, terminal.Yellow.Paint("paused"))
+		words = append(words, yellow.paint("paused"))
 	case m.selected >= 0:
-		words = append(words, terminal.Yellow.Paint("Selected (Esc to resume)"))
+		words = append(words, yellow.paint("Selected (Esc to resume)"))
 	default:
-		words = append(words, terminal.Green.Paint("live"))
+		words = append(words, green.paint("live"))
 	}
 	if m.held() {
 		if n := m.below() + m.missed; n > 0 {
-			words = append(words, terminal.Yellow.Paint(text.GroupDigits(n)+" newer"))
+			words = append(words, yellow.paint(text.GroupDigits(n)+" newer"))
 		}
 	}
 	if m.filter != "" && !m.typing {
-		words = append(words, "only "+terminal.Bold.Paint(m.filter))
+		words = append(words, "only "+bold.paint(m.filter))
 	}
 	return strings.Join(append(words, text.Plain(m.config.URL)), "  ")
 }
@@ -89,7 +89,7 @@ func (m *model) totals() string {
 	case m.destinations == nil: // not known yet
 		return ""
 	case len(m.destinations) == 0:
-		return terminal.Faint.Paint("no destinations")
+		return faint.paint("no destinations")
 	}
 	var all Destination
 	for _, d := range m.destinations {
@@ -97,23 +97,23 @@ func (m *model) totals() string {
 		all.Failed += d.Failed
 		all.Pending += d.Pending
 	}
-	parts := []string{terminal.Green.Paint(text.GroupDigits(all.Delivered)+" delivered") + all.problems()}
+	parts := []string{green.paint(text.GroupDigits(all.Delivered)+" delivered") + all.problems()}
 	sorted := slices.SortedStableFunc(slices.Values(m.destinations), func(a, b Destination) int {
 		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Pending, a.Pending))
 	})
 	for _, d := range sorted {
-		parts = append(parts, terminal.Bold.Paint(text.Plain(d.Name))+" "+text.Plain(d.State)+d.problems())
+		parts = append(parts, bold.paint(text.Plain(d.Name))+" "+text.Plain(d.State)+d.problems())
 	}
-	return strings.Join(parts, terminal.Faint.Paint("  │  "))
+	return strings.Join(parts, faint.paint("  │  "))
 }
 
 // problems returns the numbers of failed and pending calls, with two spaces before each number.
 func (d *Destination) problems() (words string) {
 	if d.Failed > 0 {
-		words += "  " + terminal.Red.Paint(text.GroupDigits(d.Failed)+" failed")
+		words += "  " + red.paint(text.GroupDigits(d.Failed)+" failed")
 	}
 	if d.Pending > 0 {
-		words += "  " + terminal.Yellow.Paint(text.GroupDigits(d.Pending)+" pending")
+		words += "  " + yellow.paint(text.GroupDigits(d.Pending)+" pending")
 	}
 	return words
 }
@@ -128,7 +128,7 @@ func (m *model) middle() []string {
 		rows = append(rows, m.row(n))
 	}
 	if len(m.lines) == 0 {
-		rows = append(rows, "", terminal.Faint.Paint("  waiting for calls at "+m.config.URL))
+		rows = append(rows, "", faint.paint("  waiting for calls at "+m.config.URL))
 	}
 	for len(rows) < m.room() {
 		rows = append(rows, "")
@@ -164,8 +164,8 @@ func (m *model) below() int64 {
 func (m *model) row(n int64) string {
 	l := m.line(n)
 	if n == m.selected {
-		s := terminal.Fit("▸ "+l.row(fitting(m.width), true, false), m.width)
-		return terminal.Reverse.Paint(s + strings.Repeat(" ", max(0, m.width-terminal.Width(s))))
+		s := fit("▸ "+l.row(fitting(m.width), true, false), m.width)
+		return reverse.paint(s + strings.Repeat(" ", max(0, m.width-ansi.StringWidth(s))))
 	}
 	return "  " + l.row(fitting(m.width), true, true)
 }
@@ -179,16 +179,16 @@ func (m *model) details() []string {
 	if a == nil {
 		return nil
 	}
-	rows := []string{terminal.Faint.Paint(strings.Repeat("─", m.width))}
-	rows = append(rows, terminal.Wrap(m.line(m.selected).plain(), m.width)...)
+	rows := []string{faint.paint(strings.Repeat("─", m.width))}
+	rows = append(rows, wrap(m.line(m.selected).plain(), m.width)...)
 	facts := []string{a.MessageID}
 	for _, fact := range []struct{ name, value string }{{"source", a.Source}, {"url", a.URL}, {"", a.Error}} {
 		if fact.value != "" {
 			facts = append(facts, strings.TrimSpace(fact.name+" "+fact.value))
 		}
 	}
-	for _, row := range terminal.Wrap(text.Plain(strings.TrimSpace(strings.Join(facts, "  "))), m.width) {
-		rows = append(rows, terminal.Faint.Paint(row))
+	for _, row := range wrap(text.Plain(strings.TrimSpace(strings.Join(facts, "  "))), m.width) {
+		rows = append(rows, faint.paint(row))
 	}
 	return rows[:min(len(rows), mostDetails, max(0, m.space()-2))]
 }
@@ -200,7 +200,7 @@ func (m *model) footer() (rows []string) {
 	}
 	switch {
 	case m.typing:
-		return append(rows, "/"+m.filter+"▏"+terminal.Faint.Paint("  Enter: apply  Esc: clear"))
+		return append(rows, "/"+m.filter+"▏"+faint.paint("  Enter: apply  Esc: clear"))
 	case m.panel != "":
 		return append(rows, m.legend("Esc close", "↑↓ scroll", "PgUp/PgDn/Home/End go further"))
 	}
@@ -211,11 +211,11 @@ func (m *model) footer() (rows []string) {
 func (m *model) legend(keys ...string) (row string) {
 	for i, k := range keys {
 		name, does, _ := strings.Cut(k, " ")
-		next := terminal.Bold.Paint(name) + " " + terminal.Faint.Paint(does)
+		next := bold.paint(name) + " " + faint.paint(does)
 		if i > 0 {
 			next = row + "  " + next
 		}
-		if terminal.Width(next) > m.width {
+		if ansi.StringWidth(next) > m.width {
 			break
 		}
 		row = next

@@ -38,7 +38,7 @@ func newAttemptLog(log *store.AttemptLog, history *history.History, plans *plans
 	history.RecordUnknown(plans.mark)
 	return &attemptLog{
 		log: log, history: history, writer: rand.Text()[:8], logger: logger,
-		cancel: func() {}, restored: make(chan struct{}),
+		restored: make(chan struct{}),
 	}
 }
 

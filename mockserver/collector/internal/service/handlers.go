@@ -20,7 +20,7 @@ func (s *Service) everything(endpoint string) http.Handler {
 			operators.Handle(path, api)
 		}
 	}
-	operators.Handle("/metrics", s.metrics.Handler())
+	operators.Handle("/metrics", s.metrics.handler())
 	operators.HandleFunc("/debug/pprof/", pprof.Index)
 	operators.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	operators.HandleFunc("/debug/pprof/profile", pprof.Profile)

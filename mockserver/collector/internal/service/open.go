@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -31,19 +30,6 @@ const (
 	historyBytes   = 32 << 20
 )
 
-func openStore(ctx context.Context, o Options) (*storage, error) {
-	c := o.Config
-	queue, err := jetstream.Open(ctx, journalOptions(o))
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the queue: %w", err)
-	}
-	s := &storage{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
-	s.history.LimitBytes(historyBytes)
-	s.settings, s.state = queue.Settings(), queue.State()
-	s.attempts = newAttemptLog(queue.Attempts(), s.history, s.plans, o.Log)
-	return s, nil
-}
-
 const (
 	// clusterTimeout limits the wait for a cluster at the start; clusterPause is the interval
 	// between attempts.
@@ -53,52 +39,54 @@ const (
 
 // open opens the queue and starts a collector. It waits for a cluster that is starting or
 // electing leaders.
-func open(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*storage, *engine.Collector, error) {
+func (s *Service) open(ctx context.Context) error {
 	for deadline := time.Now().Add(clusterTimeout); ; {
-		s, c, err := tryOpen(ctx, o, tel, observers...)
-		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
-			return s, c, err
+		err := s.tryOpen(ctx)
+		if err == nil || s.options.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
+			return err
 		}
-		o.Log.Warn("the cluster is not ready; retrying", "error", err)
+		s.log.Warn("the cluster is not ready; retrying", "error", err)
 		if ended := pause.For(ctx, clusterPause); ended != nil {
-			return nil, nil, fmt.Errorf("%w before the cluster was ready: %w", ended, err)
+			return fmt.Errorf("%w before the cluster was ready: %w", ended, err)
 		}
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, tel *telemetry.Telemetry, observers ...event.Observer) (*storage, *engine.Collector, error) {
-	s, err := openStore(ctx, o)
-	if err != nil {
-		return nil, nil, err
+func (s *Service) tryOpen(ctx context.Context) (err error) {
+	if s.queue, err = jetstream.Open(ctx, s.journalOptions()); err != nil {
+		return fmt.Errorf("cannot open the queue: %w", err)
 	}
-	c, err := openCollector(o, s, tel, observers...)
-	if err != nil {
-		return nil, nil, errors.Join(err, s.close())
+	c := s.options.Config
+	calls := history.New(cmp.Or(c.Limits.History, defaultHistory))
+	calls.LimitBytes(historyBytes)
+	s.plans = newPlans(c)
+	s.attempts = newAttemptLog(s.queue.Attempts(), calls, s.plans, s.log)
+	if s.collector, err = s.newCollector(calls); err != nil {
+		return errors.Join(err, s.queue.Close())
 	}
-	if err := deleteRemoved(ctx, o, s.queue, c); err != nil {
-		s.attempts.close()
-		return nil, nil, errors.Join(err, c.Close())
+	if err := s.deleteRemoved(ctx); err != nil {
+		return errors.Join(err, s.collector.Close())
 	}
-	return s, c, nil
+	return nil
 }
 
 // deleteRemoved deletes the destinations that were removed from the configuration while no
 // collector ran. Otherwise they would keep receiving calls that no collector delivers. It
 // deletes nothing on a cluster, because another collector may still have the destination. There,
 // the queue deletes a destination that no collector has.
-func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
-	ledgers, err := queue.Ledger(ctx)
+func (s *Service) deleteRemoved(ctx context.Context) error {
+	ledgers, err := s.queue.Ledger(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot read the queue: %w", err)
 	}
 	for _, l := range ledgers {
-		log := o.Log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
+		log := s.log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
 		switch {
-		case slices.ContainsFunc(c.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
-		case o.Config.NATS != nil:
+		case slices.ContainsFunc(s.collector.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
+		case s.options.Config.NATS != nil:
 			log.Warn("the cluster has a destination that is not configured here; its calls are kept until no collector has had it for four hours")
 		default:
-			if err := queue.Detach(ctx, l.Destination); err != nil {
+			if err := s.queue.Detach(ctx, l.Destination); err != nil {
 				return err
 			}
 			log.Warn("deleted a destination that is no longer configured, with its calls")
@@ -107,8 +95,8 @@ func deleteRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 	return nil
 }
 
-func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ...event.Observer) (*engine.Collector, error) {
-	c := o.Config
+func (s *Service) newCollector(calls *history.History) (*engine.Collector, error) {
+	o, c := &s.options, s.options.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
 		return nil, err
@@ -118,8 +106,11 @@ func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ..
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), RedactKey: []byte(c.RedactKey), Transforms: jq.Compile, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: limits.DedupWindow, DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
-		Sender: sender, WrapTransport: tel.Transport, Journal: tel.Journal(s.queue), Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history, Restored: s.attempts.restored,
-		Plans: s.plans, Observers: append(slices.Clone(observers), s.attempts), IsHTTPS: o.isHTTPS, ClientOf: o.clientOf, Logger: o.Log,
+		Sender: sender, WrapTransport: s.telemetry.Transport, Journal: s.telemetry.Journal(s.queue), Shared: c.NATS != nil, Store: s.queue.Settings(), State: s.queue.State(), History: calls, Restored: s.attempts.restored,
+		Plans: s.plans, Observers: []event.Observer{s.metrics, s.alerter, s.attempts}, Logger: s.log,
+	}
+	if s.admin == nil { // otherwise the admin listener has its own trusted proxies
+		options.IsHTTPS, options.ClientOf = s.guard.IsHTTPS, s.guard.ClientOf
 	}
 	if c.NATS == nil { // no other process uses the directory
 		options.Instance, options.TempDir = "embedded", c.Data
@@ -133,8 +124,8 @@ func openCollector(o Options, s *storage, tel *telemetry.Telemetry, observers ..
 	return collector, nil
 }
 
-func journalOptions(o Options) jetstream.Options {
-	c := o.Config
+func (s *Service) journalOptions() jetstream.Options {
+	o, c := &s.options, s.options.Config
 	options := jetstream.Options{
 		Dir: c.Data, SyncInterval: time.Duration(c.Sync), AcceptLoss: o.AcceptLoss, CallBytes: int(c.Limits.BodyBytes),
 		MaxBytes: int64(c.Limits.Queue), Keep: c.Limits.Keep, AttemptsBytes: attemptsBytes, Logger: o.Log,

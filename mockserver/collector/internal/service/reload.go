@@ -40,7 +40,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if _, err := access.NewGuard(guard); err != nil {
 		return nil, err
 	}
-	if err := s.store.plans.change(c, func() error { return s.collector.Apply(ctx, c.Settings()) }); err != nil {
+	if err := s.plans.change(c, func() error { return s.collector.Apply(ctx, c.Settings()) }); err != nil {
 		return nil, err
 	}
 	s.alerter.Configure(c.Alerts)

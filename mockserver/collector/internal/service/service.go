@@ -7,20 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // Options configure a Service.
@@ -39,18 +35,17 @@ type Options struct {
 	Log        *slog.Logger
 	// Level is updated when log.level changes. It may be nil.
 	Level *slog.LevelVar
-
-	clientOf func(*http.Request) netip.Addr // returns the client's address for the tracking API; may be nil
-	isHTTPS  func(*http.Request) bool       // reports whether a request to the tracking API used HTTPS; may be nil
 }
 
 // A Service is a collector with its listeners.
 type Service struct {
 	options   Options
 	log       *slog.Logger
-	store     *storage
+	queue     *jetstream.Journal
+	attempts  *attemptLog
+	plans     *plans
 	collector *engine.Collector
-	metrics   *metrics.Metrics
+	metrics   *meter
 	alerter   *alerts.Alerter
 	telemetry *telemetry.Telemetry
 	guard     *access.Guard
@@ -70,33 +65,6 @@ type listener struct {
 	socket net.Listener
 	scheme string
 	gate   *startupGate
-}
-
-// A ListenError reports an address that cannot be listened on.
-type ListenError struct {
-	Setting string // listen or admin.listen
-	Address string
-	Err     error // does not contain the address
-}
-
-func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": " + e.Err.Error() }
-
-func (e *ListenError) Unwrap() error { return e.Err }
-
-// A storage is the queue with related data.
-type storage struct {
-	queue    *jetstream.Journal
-	settings state.Store
-	state    state.Store
-	history  *history.History
-	attempts *attemptLog
-	plans    *plans
-}
-
-// close closes a storage that has no collector.
-func (s *storage) close() error {
-	s.attempts.close()
-	return s.queue.Close()
 }
 
 // loadCertificate reads the certificate. It returns nil if no certificate is configured.

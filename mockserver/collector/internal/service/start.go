@@ -10,11 +10,10 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -32,11 +31,11 @@ const (
 func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
-		metrics: metrics.New(o.Version), failed: make(chan error, 2),
+		metrics: newMeter(o.Version), failed: make(chan error, 2),
 	}
-	s.alerter = alerts.New(hostname(), o.Log, s.metrics.CountAlert)
+	s.alerter = alerts.New(hostname(), o.Log, s.metrics.countAlert)
 	s.alerter.Configure(o.Config.Alerts)
-	s.telemetry = telemetry.New(o.Version, s.metrics, s.metrics.CountTelemetry, o.Log)
+	s.telemetry = telemetry.New(o.Version, s.metrics.registry, s.metrics.countTelemetry, o.Log)
 	if o.savesMemory() {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -53,26 +52,20 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.admin == nil { // otherwise the admin listener has its own trusted proxies
-		o.isHTTPS, o.clientOf = s.guard.IsHTTPS, s.guard.ClientOf
-	}
 	s.configureTelemetry(ctx, o.Config) // must come before the first delivery
-	if s.store, s.collector, err = open(ctx, o, s.telemetry, s.metrics, s.alerter); err != nil {
+	if err := s.open(ctx); err != nil {
 		s.telemetry.Close(ctx)
 		s.closeListeners()
 		return nil, err
 	}
-	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped, func() (free, size int64) {
-		free, size, _ = datadir.DiskSpace(o.Config.Data)
-		return free, size
-	})
+	s.metrics.watched.Store(s)
 	s.alerter.Start(s.collector)
 	s.letRequestsIn()
 	var hear func(event.Event) // receives events of other collectors
 	if o.Config.NATS != nil {
 		hear = s.collector.ObserveRemote
 	}
-	s.store.attempts.read(hear)
+	s.attempts.read(hear)
 	return s, nil
 }
 
@@ -87,8 +80,11 @@ func hostname() string {
 
 // listen starts the listeners.
 func (s *Service) listen() (err error) {
-	c := s.options.Config
-	if s.main, err = s.answer("listen", c.Listen); err == nil && c.Admin.Listen != "" {
+	c, main := s.options.Config, "listen"
+	if s.options.Dev {
+		main = "--listen" // collector dev has flags instead of settings
+	}
+	if s.main, err = s.answer(main, c.Listen); err == nil && c.Admin.Listen != "" {
 		s.admin, err = s.answer("admin.listen", c.Admin.Listen)
 	}
 	return err
@@ -103,16 +99,26 @@ func (s *Service) closeListeners() {
 	}
 }
 
-// Listen listens on the address of a setting. Errors have the type *ListenError.
+// Listen listens on the address of a setting, or of a flag such as --listen. The error explains how to fix
+// common problems.
 func Listen(setting, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		return l, nil
 	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
-		err = op.Err
+	why := err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		why = op.Err.Error() // without the address
 	}
-	return nil, &ListenError{Setting: setting, Address: address, Err: err}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = "the address is in use: stop the other program, or choose another address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "this machine does not have that address: use one of its addresses, or :8765 for all of them"
+	case errors.Is(err, syscall.EACCES):
+		why = "permission denied: choose a port above 1023"
+	}
+	return nil, fmt.Errorf("%s %s: %s", setting, address, why)
 }
 
 // letRequestsIn opens the startup gates of the listeners.
@@ -164,7 +170,7 @@ func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.options.savesMemory() {
-		go giveMemoryBack(ctx, s.store.attempts.restored)
+		go giveMemoryBack(ctx, s.attempts.restored)
 	}
 	var failure error
 	select {
@@ -186,7 +192,7 @@ func (s *Service) shutdown() error {
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
 	}
-	s.store.attempts.close()
+	s.attempts.close()
 	drained := within(ctx, func() error { return s.collector.Shutdown(draining) })
 	s.telemetry.Close(ctx)
 	if s.admin != nil { // the admin API is served until the end

@@ -22,7 +22,6 @@ import (
 	tracespb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry/otlptest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -161,7 +160,7 @@ func parentOf(s *tracespb.Span) string { return hex.EncodeToString(s.GetParentSp
 func traceOf(s *tracespb.Span) string  { return hex.EncodeToString(s.GetTraceId()) }
 
 func TestSpansOfACall(t *testing.T) {
-	for protocol, newReceiver := range map[string]func(testing.TB) *otlptest.Receiver{telemetry.GRPC: otlptest.GRPC, telemetry.HTTP: otlptest.HTTP} {
+	for protocol, newReceiver := range map[string]func(testing.TB) *receiver{telemetry.GRPC: overGRPC, telemetry.HTTP: overHTTP} {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, prometheus.NewRegistry())
@@ -237,7 +236,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 		"not decided, no ratio":      {nil, "", 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			receiver := otlptest.HTTP(t)
+			receiver := overHTTP(t)
 			r := newRig(t, prometheus.NewRegistry())
 			r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Traces: telemetry.Traces{Ratio: c.ratio}, Metrics: off})
 			require.Equal(t, 200, r.send("m-1", c.parent))
@@ -251,7 +250,7 @@ func TestSenderDecidesSampling(t *testing.T) {
 }
 
 func TestRefusedRequestsHaveSpans(t *testing.T) {
-	receiver := otlptest.HTTP(t)
+	receiver := overHTTP(t)
 	r := newRig(t, prometheus.NewRegistry())
 	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Metrics: off})
 	req := httptest.NewRequest("POST", "/v1/batch", strings.NewReader("{"))
@@ -279,7 +278,7 @@ func TestConfigureTakesEffectAtOnce(t *testing.T) {
 	require.Equal(t, 200, r.send("m-0", sampled))
 	assert.Equal(t, sampled, <-r.parents, "nothing is sent yet")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // milliseconds
-	first, second := otlptest.HTTP(t), otlptest.GRPC(t)
+	first, second := overHTTP(t), overGRPC(t)
 	r.configure(t, &telemetry.Config{Endpoint: first.URL, Metrics: off})
 	r.hold = make(chan struct{})
 	require.Equal(t, 200, r.send("m-1", sampled))
@@ -344,7 +343,7 @@ func TestMetricsMatchPrometheus(t *testing.T) {
 		latency.Observe(v)
 	}
 	queue.Set(8)
-	for protocol, newReceiver := range map[string]func(testing.TB) *otlptest.Receiver{telemetry.GRPC: otlptest.GRPC, telemetry.HTTP: otlptest.HTTP} {
+	for protocol, newReceiver := range map[string]func(testing.TB) *receiver{telemetry.GRPC: overGRPC, telemetry.HTTP: overHTTP} {
 		t.Run(protocol, func(t *testing.T) {
 			receiver := newReceiver(t)
 			r := newRig(t, registry)
@@ -371,7 +370,7 @@ func TestMetricsMatchPrometheus(t *testing.T) {
 }
 
 func TestEnvironmentIsHonored(t *testing.T) {
-	receiver := otlptest.HTTP(t)
+	receiver := overHTTP(t)
 	r := newRig(t, prometheus.NewRegistry())
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "analytics")
@@ -397,7 +396,7 @@ func TestEnvironmentIsHonored(t *testing.T) {
 
 // TestErrorTypeIsReasonOfAttempt checks that the span of an attempt names the same reason as the attempt.
 func TestErrorTypeIsReasonOfAttempt(t *testing.T) {
-	receiver := otlptest.HTTP(t)
+	receiver := overHTTP(t)
 	r := newRig(t, prometheus.NewRegistry())
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
 	r.configure(t, &telemetry.Config{Endpoint: receiver.URL, Metrics: off})

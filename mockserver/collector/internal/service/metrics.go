@@ -1,5 +1,4 @@
-// Package metrics exposes the collector's metrics to Prometheus.
-package metrics
+package service
 
 import (
 	"context"
@@ -11,9 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -21,11 +19,11 @@ import (
 // scrapeTimeout limits the requests to the queue during a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics is an event.Observer that counts events. It reads all other values from the collector
-// at each scrape.
-type Metrics struct {
+// A meter exposes metrics to Prometheus. It is an event.Observer that counts events. It reads all other
+// values from the service at each scrape.
+type meter struct {
 	registry *prometheus.Registry
-	watched  atomic.Pointer[watched] // nil until Watch
+	watched  atomic.Pointer[Service] // nil until the service is started
 
 	mu              sync.Mutex // guards the fields below
 	sources, events map[string]bool
@@ -40,13 +38,6 @@ type Metrics struct {
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
-// watched contains the sources of the values that are read at each scrape.
-type watched struct {
-	*engine.Collector
-	dropped func() uint64
-	disk    func() (free, size int64)
-}
-
 // maxLabels limits the number of values of the labels source and event. Further values are
 // reported as otherLabel. A limit is necessary, because senders can create sources if any write
 // key is accepted, and reloaded plans can contain new events.
@@ -55,9 +46,9 @@ const (
 	otherLabel = "(other)"
 )
 
-// New returns the metrics of a collector with the given version.
-func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
+// newMeter returns the metrics of a collector with the given version.
+func newMeter(version string) *meter {
+	m := &meter{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -92,21 +83,14 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch sets the collector that is read at each scrape. dropped returns the number of dropped
-// attempt records. disk returns the free space and the size of the data directory's file system in
-// bytes; the size is 0 if it is unknown.
-func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64, disk func() (free, size int64)) {
-	m.watched.Store(&watched{c, dropped, disk})
-}
-
 // source returns the label value for a source.
-func (m *Metrics) source(name string) string { return m.label(m.sources, name) }
+func (m *meter) source(name string) string { return m.label(m.sources, name) }
 
 // event returns the label value for an event of a plan. An empty name is otherLabel.
-func (m *Metrics) event(name string) string { return m.label(m.events, name) }
+func (m *meter) event(name string) string { return m.label(m.events, name) }
 
 // label returns name if it is one of the first maxLabels names, and otherLabel otherwise.
-func (m *Metrics) label(seen map[string]bool, name string) string {
+func (m *meter) label(seen map[string]bool, name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if name == "" || !seen[name] && len(seen) == maxLabels {
@@ -116,12 +100,12 @@ func (m *Metrics) label(seen map[string]bool, name string) string {
 	return name
 }
 
-func (m *Metrics) Handler() http.Handler {
+func (m *meter) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
 // Observe implements event.Observer.
-func (m *Metrics) Observe(e event.Event) {
+func (m *meter) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Accepted:
 		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
@@ -145,30 +129,27 @@ func (m *Metrics) Observe(e event.Event) {
 	}
 }
 
-// CountAlert counts an attempt to send an alert.
-func (m *Metrics) CountAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
+// countAlert counts an attempt to send an alert.
+func (m *meter) countAlert(kind, result string) { m.alerts.WithLabelValues(kind, result).Inc() }
 
-// CountTelemetry counts n spans, or n exports of metrics.
-func (m *Metrics) CountTelemetry(signal, result string, n int) {
+// countTelemetry counts n spans, or n exports of metrics.
+func (m *meter) countTelemetry(signal, result string, n int) {
 	m.telemetry.WithLabelValues(signal, result).Add(float64(n))
 }
 
-// Gather implements prometheus.Gatherer.
-func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }
-
-func (m *Metrics) countRetried(b event.Batch) {
+func (m *meter) countRetried(b event.Batch) {
 	if b.RetryCount > 0 {
 		m.retried.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
 	}
 }
 
-func (m *Metrics) countViolations(source string, violations []tracking.Violation) {
+func (m *meter) countViolations(source string, violations []tracking.Violation) {
 	for _, v := range violations {
 		m.violations.WithLabelValues(m.source(source), m.event(v.Event), v.Kind).Inc()
 	}
 }
 
-func (m *Metrics) ended(e tracking.Ended) {
+func (m *meter) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
 		return // a replay scheduled the call, and there was no attempt
 	}
@@ -181,13 +162,14 @@ func (m *Metrics) ended(e tracking.Ended) {
 	}
 }
 
-// collect sends the values that are read at each scrape. Before Watch, it sends nothing. The metrics
-// are therefore not described, and can vary between scrapes.
-func (m *Metrics) collect(out chan<- prometheus.Metric) {
-	c := m.watched.Load()
-	if c == nil {
+// collect sends the values that are read at each scrape. Before the service is started, it
+// sends nothing. The metrics are therefore not described, and can vary between scrapes.
+func (m *meter) collect(out chan<- prometheus.Metric) {
+	s := m.watched.Load()
+	if s == nil {
 		return
 	}
+	c := s.collector
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	send := func(kind prometheus.ValueType, name, help string, v float64, labels prometheus.Labels) {
@@ -199,11 +181,11 @@ func (m *Metrics) collect(out chan<- prometheus.Metric) {
 	counter := func(name, help string, v float64) { send(prometheus.CounterValue, name, help, v, nil) }
 
 	gauge("collector_ready", "Whether calls can be stored: 1 or 0.", one(c.Ready(ctx) == nil), nil)
-	counter("collector_attempt_records_dropped_total", "Attempts that could not be stored for the inspector and the admin API.", float64(c.dropped()))
+	counter("collector_attempt_records_dropped_total", "Attempts that could not be stored for the inspector and the admin API.", float64(s.queue.Attempts().Dropped()))
 	health, _ := c.Health(ctx)
 	gauge("collector_queue_bytes", "Size of the queue.", float64(health.Bytes), nil)
 	gauge("collector_queue_limit_bytes", "Limit of the queue; 0 for none.", float64(health.LimitBytes), nil)
-	if free, size := c.disk(); size > 0 {
+	if free, size, _ := datadir.DiskSpace(s.options.Config.Data); size > 0 {
 		gauge("collector_disk_free_bytes", "Free space of the data directory's file system.", float64(free), nil)
 		gauge("collector_disk_size_bytes", "Size of the data directory's file system.", float64(size), nil)
 	}
@@ -211,9 +193,9 @@ func (m *Metrics) collect(out chan<- prometheus.Metric) {
 	counter("collector_scrub_rounds_total", "Completed checks of all stored data for corruption.", float64(health.Scrub.Rounds))
 	gauge("collector_scrub_damage", "Corruptions found by the last complete check.", float64(len(health.Scrub.Damage)), nil)
 	gauge("collector_cluster_replicas_unhealthy", "Replicas of streams in the cluster that are missing or behind.", float64(len(health.Replicas)), nil)
-	for _, s := range health.Servers {
+	for _, server := range health.Servers {
 		gauge("collector_cluster_server", "A server of the cluster that stores the queue. The label sync reports whether it syncs calls to disk before it acknowledges them: always, lazy or unknown. Always 1.",
-			1, prometheus.Labels{"server": s.Name, "version": s.Version, "sync": s.Sync})
+			1, prometheus.Labels{"server": server.Name, "version": server.Version, "sync": server.Sync})
 	}
 	for _, d := range c.Status() {
 		label := prometheus.Labels{"destination": d.Destination}

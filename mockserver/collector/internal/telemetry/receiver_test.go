@@ -1,5 +1,4 @@
-// Package otlptest provides an OpenTelemetry receiver for tests, over gRPC and HTTP.
-package otlptest
+package telemetry_test
 
 import (
 	"compress/gzip"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortraces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -24,8 +24,8 @@ import (
 // patience limits the wait for expected data.
 const patience = time.Minute
 
-// A Receiver records the spans and metrics it receives.
-type Receiver struct {
+// A receiver is an OpenTelemetry receiver. It records the spans and metrics it receives.
+type receiver struct {
 	collectortraces.UnimplementedTraceServiceServer
 	URL string // endpoint of the receiver
 
@@ -41,31 +41,29 @@ type Receiver struct {
 // a method named Export.
 type metricsServer struct {
 	collectormetrics.UnimplementedMetricsServiceServer
-	*Receiver
+	*receiver
 }
 
-func newReceiver() *Receiver {
-	return &Receiver{metrics: map[string]*metrics.Metric{}, resource: map[string]string{}, changed: make(chan struct{})}
+func newReceiver() *receiver {
+	return &receiver{metrics: map[string]*metrics.Metric{}, resource: map[string]string{}, changed: make(chan struct{})}
 }
 
-// GRPC starts a receiver over gRPC.
-func GRPC(t testing.TB) *Receiver {
+// overGRPC starts a receiver over gRPC.
+func overGRPC(t testing.TB) *receiver {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := newReceiver()
 	r.URL = "http://" + listener.Addr().String()
 	server := grpc.NewServer()
 	collectortraces.RegisterTraceServiceServer(server, r)
-	collectormetrics.RegisterMetricsServiceServer(server, metricsServer{Receiver: r})
+	collectormetrics.RegisterMetricsServiceServer(server, metricsServer{receiver: r})
 	go func() { _ = server.Serve(listener) }() // runs until the server is stopped
 	t.Cleanup(server.Stop)
 	return r
 }
 
-// HTTP starts a receiver over HTTP.
-func HTTP(t testing.TB) *Receiver {
+// overHTTP starts a receiver over HTTP.
+func overHTTP(t testing.TB) *receiver {
 	r := newReceiver()
 	exports := http.NewServeMux()
 	exports.HandleFunc("/v1/traces", handler(r.takeSpans))
@@ -109,7 +107,7 @@ func readAll(req *http.Request) ([]byte, error) {
 }
 
 // Export implements the trace service.
-func (r *Receiver) Export(ctx context.Context, in *collectortraces.ExportTraceServiceRequest) (*collectortraces.ExportTraceServiceResponse, error) {
+func (r *receiver) Export(ctx context.Context, in *collectortraces.ExportTraceServiceRequest) (*collectortraces.ExportTraceServiceResponse, error) {
 	r.takeSpans(in, tokenOf(ctx))
 	return &collectortraces.ExportTraceServiceResponse{}, nil
 }
@@ -128,7 +126,7 @@ func tokenOf(ctx context.Context) string {
 	return ""
 }
 
-func (r *Receiver) takeSpans(in *collectortraces.ExportTraceServiceRequest, token string) {
+func (r *receiver) takeSpans(in *collectortraces.ExportTraceServiceRequest, token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tokens = append(r.tokens, token)
@@ -143,7 +141,7 @@ func (r *Receiver) takeSpans(in *collectortraces.ExportTraceServiceRequest, toke
 	r.wake()
 }
 
-func (r *Receiver) takeMetrics(in *collectormetrics.ExportMetricsServiceRequest, token string) {
+func (r *receiver) takeMetrics(in *collectormetrics.ExportMetricsServiceRequest, token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tokens = append(r.tokens, token)
@@ -158,13 +156,13 @@ func (r *Receiver) takeMetrics(in *collectormetrics.ExportMetricsServiceRequest,
 }
 
 // wake wakes waiting goroutines. The caller holds the lock.
-func (r *Receiver) wake() {
+func (r *receiver) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
 // wait waits until a condition is true. The condition is called with the lock held.
-func (r *Receiver) wait(t testing.TB, what string, met func() bool) {
+func (r *receiver) wait(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	limit := time.After(patience)
 	for {
@@ -183,7 +181,7 @@ func (r *Receiver) wait(t testing.TB, what string, met func() bool) {
 }
 
 // Spans waits for n spans and returns all received spans by name.
-func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
+func (r *receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
 	t.Helper()
 	r.wait(t, "spans", func() bool { return len(r.spans) >= n })
 	r.mu.Lock()
@@ -196,7 +194,7 @@ func (r *Receiver) Spans(t testing.TB, n int) map[string][]*traces.Span {
 }
 
 // Metric waits until as returns true for a metric with the name, and returns this metric.
-func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bool) (m *metrics.Metric) {
+func (r *receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bool) (m *metrics.Metric) {
 	t.Helper()
 	r.wait(t, "the metric "+name, func() bool {
 		m = r.metrics[name]
@@ -206,7 +204,7 @@ func (r *Receiver) Metric(t testing.TB, name string, as func(*metrics.Metric) bo
 }
 
 // Names returns the names of the received metrics.
-func (r *Receiver) Names() (names []string) {
+func (r *receiver) Names() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name := range r.metrics {
@@ -216,14 +214,14 @@ func (r *Receiver) Names() (names []string) {
 }
 
 // Resource returns an attribute of the resource of the spans.
-func (r *Receiver) Resource(key string) string {
+func (r *receiver) Resource(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.resource[key]
 }
 
 // Tokens returns the Authorization headers of all exports.
-func (r *Receiver) Tokens() []string {
+func (r *receiver) Tokens() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.tokens...)

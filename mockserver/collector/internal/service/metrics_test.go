@@ -1,4 +1,4 @@
-package metrics
+package service
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 // TestSourceLabelsAreLimited checks that the number of series is limited even if any write key
 // creates a source, and that all calls are counted.
 func TestSourceLabelsAreLimited(t *testing.T) {
-	m := New("test")
+	m := newMeter("test")
 	for range 2 {
 		for i := range maxLabels + 50 {
 			m.Observe(event.Accepted{Batch: event.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
@@ -41,7 +41,7 @@ func TestSourceLabelsAreLimited(t *testing.T) {
 // TestEventLabelsAreLimited checks that the number of series is limited even if each reloaded
 // plan has different events.
 func TestEventLabelsAreLimited(t *testing.T) {
-	m := New("test")
+	m := newMeter("test")
 	violating := func(event string) tracking.Call {
 		return tracking.Call{Violations: []tracking.Violation{{Kind: "wrong type", Event: event}, {Kind: "missing property", Event: event}}}
 	}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+)
+
+// table prints a table without its empty columns. names contains the names of the columns, separated by
+// commas. The width is limited to the terminal. Instead of a table without rows, table prints none, unless
+// none is empty.
+func table(out io.Writer, none, names string, print func(row func(cells ...any))) error {
+	var g grid
+	g.header(names)
+	print(g.row)
+	if len(g.rows) == 1 && none != "" {
+		_, err := fmt.Fprintln(out, none)
+		return err
+	}
+	columns := 0 // no limit
+	if f, ok := out.(*os.File); ok {
+		columns, _, _ = term.GetSize(f.Fd()) // 0 if the file is not a terminal
+	}
+	text, cut := g.format(columns)
+	if cut {
+		text += ansi.NewStyle().Faint().Styled("truncated to the width of the terminal: use --output jsonl for full values") + "\n"
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// section prints a table and an empty line, unless there are no rows.
+func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
+	if rows == 0 {
+		return nil
+	}
+	err := table(out, "", columns, print)
+	fmt.Fprintln(out)
+	return err
+}
+
+// A grid contains the cells of a table. All rows have the same length.
+type grid struct {
+	rows  [][]string // the first row is the header
+	texts []bool     // whether a column contains text; numbers are not truncated
+}
+
+func (g *grid) header(names string) {
+	g.rows = [][]string{strings.Split(names, ",")}
+	g.texts = make([]bool, len(g.rows[0]))
+}
+
+func (g *grid) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = plain(fmt.Sprint(cell))
+		switch cell.(type) {
+		case int, int64, float64:
+		default:
+			g.texts[i] = true
+		}
+	}
+	g.rows = append(g.rows, row)
+}
+
+// narrowest is the minimum width of a truncated column.
+const narrowest = 6
+
+// format aligns the columns. If most is positive, it truncates the widest columns until the table fits in
+// most columns of the screen, and reports whether it truncated any.
+func (g *grid) format(most int) (text string, cut bool) {
+	widths := make([]int, len(g.texts)) // 0 for an empty column
+	total := -2
+	for i := range widths {
+		for _, row := range g.rows[1:] {
+			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+		}
+		if widths[i] > 0 {
+			widths[i] = max(widths[i], ansi.StringWidth(g.rows[0][i]))
+			total += widths[i] + 2
+		}
+	}
+	for ; most > 0 && total > most; total-- {
+		widest := -1
+		for i, w := range widths {
+			if g.texts[i] && w > narrowest && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+		cut = true
+	}
+	var lines strings.Builder
+	for _, row := range g.rows {
+		line := ""
+		for i, w := range widths {
+			if w > 0 {
+				cell := ansi.Truncate(row[i], w, "…")
+				line += cell + strings.Repeat(" ", w-ansi.StringWidth(cell)+2)
+			}
+		}
+		lines.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return lines.String(), cut
+}

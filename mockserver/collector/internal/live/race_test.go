@@ -1,5 +1,0 @@
-//go:build race && unix
-
-package live_test
-
-func init() { raceDetector = true }

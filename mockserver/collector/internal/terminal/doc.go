@@ -1,5 +1,0 @@
-// Package terminal writes tables and styled text to terminals.
-//
-// Text from senders must pass through [text.Plain] before it is printed. Widths are numbers of columns
-// on the screen, not of bytes or characters.
-package terminal
