@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
@@ -197,7 +197,7 @@ func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
 		for sid, pattern := range c.subjects {
-			if c.link.isSilent.Load() || !record.Matches(pattern, to) {
+			if c.link.isSilent.Load() || !server.SubjectMatchesFilter(to, pattern) {
 				continue
 			}
 			heard = true

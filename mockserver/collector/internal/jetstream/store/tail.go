@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -159,7 +160,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 		t.end = math.MaxUint64 // the scan ends at the end of the stream
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
-	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return record.Matches(s, m.Subject) }):
+	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return server.SubjectMatchesFilter(m.Subject, s) }):
 		t.marker = m.Subject
 	}
 	return false, nil
