@@ -82,7 +82,7 @@ type matcher struct {
 	items              *matcher
 
 	fields    []fieldMatcher // checks for the listed fields, sorted by name
-	positions map[string]int // positions in fields, keyed by name; only used if there are many fields
+	positions map[string]int // positions in fields, keyed by name
 	required  uint64         // the bits of the required fields
 	others    *matcher       // the check for all other fields
 }
@@ -91,31 +91,6 @@ type fieldMatcher struct {
 	name  string
 	value *matcher
 	bit   uint64 // the bit of the field in required; 0 if it is optional
-}
-
-// maxLinearSearch is the number of fields up to which a linear search is used.
-const maxLinearSearch = 16
-
-// position returns the position of a field in m.fields, or len(m.fields) if it is not listed. The
-// search starts at from, which should be the likely position.
-func (m *matcher) position(name []byte, from int) int {
-	if len(m.fields) > maxLinearSearch {
-		if position, known := m.positions[string(name)]; known {
-			return position
-		}
-		return len(m.fields)
-	}
-	for i := from; i < len(m.fields); i++ {
-		if m.fields[i].name == string(name) {
-			return i
-		}
-	}
-	for i := range m.fields[:min(from, len(m.fields))] {
-		if m.fields[i].name == string(name) {
-			return i
-		}
-	}
-	return len(m.fields)
 }
 
 // A bound is a minimum or a maximum.
@@ -181,12 +156,13 @@ func (m *matcher) matchObject(s *jsonscan.Scanner) bool {
 			return errRejected
 		}
 		value := m.others
-		if next >= len(m.fields) || m.fields[next].name != string(name) {
-			next = m.position(name, next)
+		at, listed := next, next < len(m.fields) && m.fields[next].name == string(name)
+		if !listed {
+			at, listed = m.positions[string(name)]
 		}
-		if next < len(m.fields) {
-			member := &m.fields[next]
-			value, next = member.value, next+1
+		if listed {
+			member := &m.fields[at]
+			value, next = member.value, at+1
 			missing &^= member.bit
 		} else if !utf8.Valid(name) {
 			return errRejected // invalid UTF-8 decodes to a different name

@@ -117,24 +117,16 @@ func (r *schemaReader) schema(n *node) *Schema {
 
 // object reads the keywords for objects.
 func (r *schemaReader) object(s *Schema, n *node) {
-	required := map[string]bool{}
-	if list := n.get("required"); list != nil {
-		for _, name := range list.items {
-			required[name.text] = true
-		}
-	}
+	required := n.get("required").stringValues()
 	if properties := n.get("properties"); properties != nil {
 		for _, m := range properties.fields {
-			s.Properties = append(s.Properties, Property{m.key, required[m.key], r.schema(m.value), m.line})
-			delete(required, m.key)
+			s.Properties = append(s.Properties, Property{m.key, slices.Contains(required, m.key), r.schema(m.value), m.line})
 		}
 	}
-	if list := n.get("required"); list != nil { // add required names that have no schema
-		for _, name := range list.items {
-			if required[name.text] {
-				delete(required, name.text)
-				s.Properties = append(s.Properties, Property{name.text, true, &Schema{node: &node{kind: objectNode}, Line: name.line}, name.line})
-			}
+	for i, name := range required { // add required names that have no schema
+		if _, ok := s.Property(name); !ok {
+			line := n.get("required").items[i].line
+			s.Properties = append(s.Properties, Property{name, true, &Schema{node: &node{kind: objectNode}, Line: line}, line})
 		}
 	}
 	switch additional := n.get("additionalProperties"); {

@@ -97,45 +97,33 @@ func (v *v3client) Enqueue(msg Message) error {
 		return v.group(m)
 	case Alias:
 		return v.alias(m)
+	case *Track:
+		return enqueuePointer(m, v.track)
+	case *Identify:
+		return enqueuePointer(m, v.identify)
+	case *Page:
+		return enqueuePointer(m, v.page)
+	case *Screen:
+		return enqueuePointer(m, v.screen)
+	case *Group:
+		return enqueuePointer(m, v.group)
+	case *Alias:
+		return enqueuePointer(m, v.alias)
+	case nil:
+		return fmt.Errorf("analytics: the message is nil: %T", msg)
 	}
-	return v.enqueuePointer(msg)
+	if err := msg.Validate(); err != nil {
+		return err
+	}
+	return fmt.Errorf("messages with custom types cannot be enqueued: %T", msg)
 }
 
 // enqueuePointer enqueues a message that was passed as a pointer.
-func (v *v3client) enqueuePointer(msg Message) error {
-	switch m := msg.(type) {
-	case *Track:
-		if m != nil {
-			return v.track(*m)
-		}
-	case *Identify:
-		if m != nil {
-			return v.identify(*m)
-		}
-	case *Page:
-		if m != nil {
-			return v.page(*m)
-		}
-	case *Screen:
-		if m != nil {
-			return v.screen(*m)
-		}
-	case *Group:
-		if m != nil {
-			return v.group(*m)
-		}
-	case *Alias:
-		if m != nil {
-			return v.alias(*m)
-		}
-	case nil:
-	default:
-		if err := msg.Validate(); err != nil {
-			return err
-		}
-		return fmt.Errorf("messages with custom types cannot be enqueued: %T", msg)
+func enqueuePointer[M Message](m *M, enqueue func(M) error) error {
+	if m == nil {
+		return fmt.Errorf("analytics: the message is nil: %T", m)
 	}
-	return fmt.Errorf("analytics: the message is nil: %T", msg)
+	return enqueue(*m)
 }
 
 func (v *v3client) track(m Track) error {

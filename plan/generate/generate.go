@@ -34,7 +34,7 @@ func Events(p *plan.Plan, packageName string) ([]byte, error) {
 	// Reserve the names of events before the names of nested types.
 	names := make([]string, len(events))
 	for i, e := range events {
-		names[i] = g.scope.unique(eventName(e))
+		names[i] = g.scope.unique(formOf(e).name)
 	}
 	for i, e := range events {
 		g.event(names[i], e)
@@ -55,50 +55,51 @@ type generator struct {
 	usesStrconv bool
 }
 
-// eventName returns the name of an event's type.
-func eventName(e *plan.Event) string {
-	switch e.Type {
-	case "identify":
-		return "UserTraits"
-	case "group":
-		return "GroupTraits"
-	case "track":
-		if e.Name == "" {
-			return "Event"
-		}
-		return exported(e.Name)
-	}
-	return exported(part(e.Name) + part(e.Type))
-}
-
-// A form describes the methods of a type that return a call.
+// A form describes the type and the methods of an event. The methods return a call.
 type form struct {
+	name            string // the name of the type for calls with any name
 	message, method string
 	params, fields  string // parameters and fields in addition to the user ID
-	group           string // the end of the comments of a group's methods
+	nameField       string // the field that contains the event's name; empty if the calls have no name
+	contains, group string // the ends of the comments of the type and of a group's methods
 }
 
+// forms contains the forms, keyed by the type of the calls.
+var forms = map[string]form{
+	"track":    {name: "Event", message: "Track", method: "By", nameField: "Event", contains: "event"},
+	"page":     {name: "Page", message: "Page", method: "By", nameField: "Name", contains: "page"},
+	"screen":   {name: "Screen", message: "Screen", method: "By", nameField: "Name", contains: "screen"},
+	"identify": {name: "UserTraits", message: "Identify", method: "Of", contains: "contains the traits of a user"},
+	"group": {
+		name: "GroupTraits", message: "Group", method: "Of", params: "groupID, ", fields: "GroupId: groupID, ",
+		contains: "contains the traits of a group", group: " in a group",
+	},
+}
+
+// formOf returns the form of an event.
 func formOf(e *plan.Event) form {
-	var f form
-	field := "Name"
-	switch e.Type {
-	case "identify":
-		return form{message: "Identify", method: "Of"}
-	case "group":
-		return form{message: "Group", method: "Of", params: "groupID, ", fields: "GroupId: groupID, ", group: " in a group"}
-	case "page":
-		f = form{message: "Page", method: "By"}
-	case "screen":
-		f = form{message: "Screen", method: "By"}
+	f := forms[e.Type]
+	switch {
+	case f.nameField == "":
+	case e.Name == "":
+		f.params, f.fields = "name, ", f.nameField+": name, "
+		f.contains = "is " + withArticle(f.contains) + " with any other name"
 	default:
-		f, field = form{message: "Track", method: "By"}, "Event"
+		f.fields = f.nameField + ": " + strconv.Quote(e.Name) + ", "
+		f.contains = "is the " + f.contains + " " + printable(strconv.Quote(e.Name))
+		if f.name = exported(e.Name); e.Type != "track" {
+			f.name = exported(part(e.Name) + part(e.Type))
+		}
 	}
-	name := strconv.Quote(e.Name)
-	if e.Name == "" {
-		name, f.params = "name", "name, "
-	}
-	f.fields = field + ": " + name + ", "
 	return f
+}
+
+// withArticle returns a word with its article.
+func withArticle(word string) string {
+	if strings.ContainsRune("EIei", rune(word[0])) {
+		return "an " + word
+	}
+	return "a " + word
 }
 
 // event declares the type of an event and its methods.
@@ -107,42 +108,21 @@ func (g *generator) event(name string, e *plan.Event) {
 	fields := g.fields(e.Schema.Resolve(), name, scope{"By": true, "ByAnonymous": true, "Of": true, "OfAnonymous": true})
 	b := &g.events
 	described := &plan.Schema{Description: e.Description, Deprecated: e.Schema.Deprecated}
-	fmt.Fprintf(b, "%stype %s struct {%s}\n\n", comment(name+" "+subject(e)+".", described), name, declarations(fields))
+	fmt.Fprintf(b, "%stype %s struct {%s}\n\n", comment(name+" "+f.contains+".", described), name, declarations(fields))
 	write := ""
 	if len(fields) > 0 {
 		write = ", Write: e.write"
 	}
-	article := "a"
-	if f.message == "Identify" {
-		article = "an"
-	}
 	for _, id := range []struct{ suffix, param, field, user string }{
 		{"", "userID", "UserId", "a user"}, {"Anonymous", "anonymousID", "AnonymousId", "an anonymous user"},
 	} {
-		fmt.Fprintf(b, "// %s returns %s %s call for %s%s.\n", f.method+id.suffix, article, f.message, id.user, f.group)
+		fmt.Fprintf(b, "// %s returns %s call for %s%s.\n", f.method+id.suffix, withArticle(f.message), id.user, f.group)
 		fmt.Fprintf(b, "func (e %s) %s%s(%s%s string) *analytics.%s {\nreturn &analytics.%s{%s%s: %s%s}\n}\n\n",
 			name, f.method, id.suffix, f.params, id.param, f.message, f.message, f.fields, id.field, id.param, write)
 	}
 	if len(fields) > 0 {
 		b.WriteString(writeMethod(name, fields))
 	}
-}
-
-// subject returns the end of the comment of an event's type.
-func subject(e *plan.Event) string {
-	noun, article := e.Type, "a "
-	if e.Type == "track" {
-		noun, article = "event", "an "
-	}
-	switch {
-	case e.Type == "identify":
-		return "contains the traits of a user"
-	case e.Type == "group":
-		return "contains the traits of a group"
-	case e.Name == "":
-		return "is " + article + noun + " with any other name"
-	}
-	return fmt.Sprintf("is the %s %s", noun, printable(strconv.Quote(e.Name)))
 }
 
 // key returns the name of the variable with the typed.Key of a property.

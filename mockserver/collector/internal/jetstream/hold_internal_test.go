@@ -61,18 +61,18 @@ type lossy struct {
 }
 
 type lossyBatch struct {
-	jetstream.MessageBatch
-	messages chan jetstream.Msg
+	store.Batch
+	messages chan *nats.Msg
 }
 
-func (b *lossyBatch) Messages() <-chan jetstream.Msg { return b.messages }
+func (b *lossyBatch) Messages() <-chan *nats.Msg { return b.messages }
 
-func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (store.Batch, error) {
 	b, err := c.Consumer.Fetch(ctx, messages, heartbeat)
 	if err != nil {
 		return nil, err
 	}
-	l := &lossyBatch{b, make(chan jetstream.Msg, messages)}
+	l := &lossyBatch{b, make(chan *nats.Msg, messages)}
 	go func() {
 		defer close(l.messages)
 		for m := range b.Messages() {
@@ -121,7 +121,7 @@ func share(t *testing.T) *sharing {
 		}
 		cancel()
 		<-done
-		require.NoError(t, server.Stop())
+		server.Stop()
 	})
 	for i := range s.journals {
 		s.open(i)

@@ -107,7 +107,7 @@ func cleanTimers() {
 
 // shutdown stops all goroutines of the bubble.
 func (s *simulation) shutdown() {
-	_ = s.server.Stop()
+	s.server.Stop()
 	if s.journal != nil {
 		_ = s.journal.Close()
 	}
@@ -227,7 +227,7 @@ func (s *simulation) start(what string, f func(*Journal)) {
 
 // open opens the journal. It tries again if a request was too late.
 func (s *simulation) open() {
-	_ = s.server.Start()
+	s.server.Start()
 	s.refuse(false)
 	for opened := false; !opened; {
 		var err error
@@ -335,7 +335,7 @@ func (s *simulation) end() {
 func (s *simulation) closeInOrder() {
 	s.end()
 	s.during("close", func() { _ = s.journal.Close() })
-	_ = s.server.Stop()
+	s.server.Stop()
 	s.disconnect()
 	s.model.crashed()
 	s.open()

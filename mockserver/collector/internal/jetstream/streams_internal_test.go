@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +41,7 @@ func streamsOf(t *testing.T) store.Streams {
 // heldStreams delays the messages of the first consumer of CALLS until its request ends.
 type heldStreams struct {
 	store.Streams
-	onTheWay chan jetstream.Msg
+	onTheWay chan *nats.Msg
 	first    *atomic.Bool
 }
 
@@ -56,12 +55,12 @@ func (s heldStreams) Consumer(ctx context.Context, stream, name string) (store.C
 
 type heldConsumer struct {
 	store.Consumer
-	onTheWay chan jetstream.Msg
+	onTheWay chan *nats.Msg
 }
 
-func (c heldConsumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+func (c heldConsumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (store.Batch, error) {
 	batch, err := c.Consumer.Fetch(ctx, messages, heartbeat)
-	late := make(chan jetstream.Msg, messages)
+	late := make(chan *nats.Msg, messages)
 	go func() {
 		defer close(late)
 		m := <-batch.Messages()
@@ -73,18 +72,18 @@ func (c heldConsumer) Fetch(ctx context.Context, messages int, heartbeat time.Du
 }
 
 type heldBatch struct {
-	jetstream.MessageBatch
-	late chan jetstream.Msg
+	store.Batch
+	late chan *nats.Msg
 }
 
-func (b heldBatch) Messages() <-chan jetstream.Msg { return b.late }
+func (b heldBatch) Messages() <-chan *nats.Msg { return b.late }
 
 // TestMessagesInTransitAreRedelivered checks that messages that were in transit during a reconnect
 // are redelivered, although the server had sent them.
 func TestMessagesInTransitAreRedelivered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	held := heldStreams{streamsOf(t), make(chan jetstream.Msg, 1), new(atomic.Bool)}
+	held := heldStreams{streamsOf(t), make(chan *nats.Msg, 1), new(atomic.Bool)}
 	j, err := openOn(ctx, Options{}, held, held)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })

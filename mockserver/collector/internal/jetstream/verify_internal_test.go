@@ -149,7 +149,7 @@ func acknowledge(t *testing.T, j *Journal, destination string) {
 		batch, err := consumer.Fetch(ctx, 1, time.Second)
 		require.NoError(t, err)
 		for m := range batch.Messages() {
-			require.NoError(t, m.DoubleAck(ctx))
+			require.NoError(t, m.AckSync(nats.Context(ctx)))
 			about, err := m.Metadata()
 			require.NoError(t, err)
 			if about.Sequence.Stream == 5 {

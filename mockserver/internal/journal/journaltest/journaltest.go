@@ -140,19 +140,29 @@ func within(t *testing.T) context.Context {
 
 func next(t *testing.T, r journal.Reader) journal.Lease {
 	t.Helper()
+	return nextOf(t, r, journal.Want{})
+}
+
+func nextOf(t *testing.T, r journal.Reader, want journal.Want) journal.Lease {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	l, err := r.Next(ctx, journal.Want{})
+	l, err := r.Next(ctx, want)
 	require.NoError(t, err)
 	return l
 }
 
-// none checks that the reader returns no entry.
 func none(t *testing.T, r journal.Reader) {
+	t.Helper()
+	noneOf(t, r, journal.Want{})
+}
+
+// noneOf checks that the reader returns no entry.
+func noneOf(t *testing.T, r journal.Reader, want journal.Want) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
-	l, err := r.Next(ctx, journal.Want{})
+	l, err := r.Next(ctx, want)
 	if err == nil {
 		t.Fatalf("got entry %s of %v, want none", l.Entry().ID, ids(l))
 	}
@@ -329,24 +339,16 @@ func wantFields(t *testing.T, o Options) {
 		require.NoError(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
 	require.NoError(t, j.Append(within(t), batch("good", "good", 1)))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	wanted := func(want journal.Want) journal.Lease {
-		t.Helper()
-		l, err := r.Next(ctx, want)
-		require.NoError(t, err)
-		return l
-	}
-	require.Equal(t, []string{"good-0"}, ids(wanted(journal.Want{NoRetries: true, Except: []string{"bad"}})))
-	require.Equal(t, []string{"again-0"}, ids(wanted(journal.Want{Except: []string{"bad", "good"}})))
-	require.Equal(t, []string{"bad-0-0"}, ids(wanted(journal.Want{NoRetries: true})))
+	require.Equal(t, []string{"good-0"}, ids(nextOf(t, r, journal.Want{NoRetries: true, Except: []string{"bad"}})))
+	require.Equal(t, []string{"again-0"}, ids(nextOf(t, r, journal.Want{Except: []string{"bad", "good"}})))
+	require.Equal(t, []string{"bad-0-0"}, ids(nextOf(t, r, journal.Want{NoRetries: true})))
 
 	waits := make(chan journal.Lease)
 	go func() {
-		l, _ := r.Next(ctx, journal.Want{NoRetries: true, Except: []string{"bad"}})
+		l, _ := r.Next(within(t), journal.Want{NoRetries: true, Except: []string{"bad"}})
 		waits <- l
 	}()
-	require.Equal(t, []string{"bad-1-0"}, ids(wanted(journal.Want{})))
+	require.Equal(t, []string{"bad-1-0"}, ids(next(t, r)))
 	select {
 	case l := <-waits:
 		t.Fatalf("got unwanted calls %v", ids(l))
@@ -361,19 +363,12 @@ func wantFields(t *testing.T, o Options) {
 // inOrder tests Want.InOrder with replays, and tests Waiting.
 func inOrder(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	wanted := func() journal.Lease {
-		t.Helper()
-		l, err := r.Next(ctx, journal.Want{InOrder: true})
-		require.NoError(t, err)
-		return l
-	}
-	_, release, err := r.Hold(ctx)
+	ordered := journal.Want{InOrder: true}
+	_, release, err := r.Hold(within(t))
 	require.NoError(t, err)
 	defer release()
 	require.NoError(t, j.Append(within(t), batch("a", "old", 1)))
-	old := wanted()
+	old := nextOf(t, r, ordered)
 	finish(t, old, time.Time{}, tracking.StateDelivered)
 	for i := range 6 {
 		require.NoError(t, j.Append(within(t), batch([]string{"a", "b", "c"}[i%3], strconv.Itoa(i), 3)))
@@ -386,10 +381,10 @@ func inOrder(t *testing.T, o Options) {
 	due := time.Now().Add(time.Hour)
 	var positions []uint64
 	for len(got) < 21 {
-		l := wanted()
+		l := nextOf(t, r, ordered)
 		if len(got) == 6 { // a returned entry keeps its place
 			l.Return()
-			l = wanted()
+			l = nextOf(t, r, ordered)
 		}
 		e := l.Entry()
 		states := make([]tracking.State, len(e.Calls))
@@ -408,7 +403,7 @@ func inOrder(t *testing.T, o Options) {
 	want := []string{"0-0", "0-1", "0-2", "1-0", "1-1", "1-2", "2-0", "2-1", "2-2", "3-0", "3-1", "3-2", "4-0", "4-1", "4-2", "5-0", "5-1", "5-2", "old-0", "6-0", "old-0"}
 	require.Equal(t, want, got)
 	var waiting []uint64
-	require.NoError(t, r.Waiting(ctx, func(e journal.Entry, at time.Time) bool {
+	require.NoError(t, r.Waiting(within(t), func(e journal.Entry, at time.Time) bool {
 		require.WithinDuration(t, due, at, time.Second)
 		require.Equal(t, 2, e.Attempt)
 		for i := range e.Calls {
@@ -428,8 +423,7 @@ func hold(t *testing.T, o Options) {
 		held, release, err := r.Hold(within(t))
 		require.NoError(t, err)
 		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 1)))
-		l, err := r.Next(within(t), journal.Want{InOrder: true})
-		require.NoError(t, err)
+		l := nextOf(t, r, journal.Want{InOrder: true})
 		placed := 0
 		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, OnPlaced: func() { placed++ }}))
 		require.Equal(t, 1, placed)
@@ -448,9 +442,9 @@ func parked(t *testing.T, o Options) {
 		require.NoError(t, err)
 		return release
 	}
+	ordered := journal.Want{InOrder: true}
 	take := func(attempt int, id string) journal.Lease {
-		l, err := r.Next(within(t), journal.Want{InOrder: true})
-		require.NoError(t, err)
+		l := nextOf(t, r, ordered)
 		require.Equal(t, []string{id}, ids(l))
 		require.Equal(t, attempt, l.Entry().Attempt)
 		return l
@@ -468,18 +462,14 @@ func parked(t *testing.T, o Options) {
 	var positions []uint64
 	for i := range 3 {
 		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 2)))
-		l, err := r.Next(within(t), journal.Want{InOrder: true})
-		require.NoError(t, err)
+		l := nextOf(t, r, ordered)
 		e := l.Entry()
 		positions = append(positions, e.Position(1))
 		require.NoError(t, l.Finish(within(t), journal.Result{
 			Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StatePending, Note: "note"}}, Parked: true,
 		}))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), brief)
-	_, err := r.Next(ctx, journal.Want{InOrder: true})
-	cancel()
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	noneOf(t, r, ordered)
 	r.Resume(positions[1])
 	r.Resume(positions[1])
 	finish(t, take(2, "1-1"), time.Time{}, tracking.StateDelivered)
@@ -721,15 +711,13 @@ func reopenTraces(t *testing.T, o Options) {
 	require.Equal(t, []string{"before-0"}, ids(l))
 	finish(t, l, time.Time{}, tracking.StateFailed)
 	j = o.Reopen(t, j)
-	r, err := j.Attach(within(t), "d", nil)
-	require.NoError(t, err)
+	r = attach(t, j, "d")
 	delete(want, "before-0")
 	for _, l := range wantTraces(t, r, want) {
 		finish(t, l, time.Now(), tracking.StatePending)
 	}
 	j = o.Reopen(t, j)
-	r, err = j.Attach(within(t), "d", nil)
-	require.NoError(t, err)
+	r = attach(t, j, "d")
 	wantTraces(t, r, want)
 }
 

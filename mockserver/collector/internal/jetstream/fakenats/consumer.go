@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A consumer is a pull consumer.
@@ -163,7 +162,7 @@ func (c *consumer) wants(m *message) bool {
 }
 
 func matchesAny(patterns []string, subject string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return record.Matches(p, subject) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return server.SubjectMatchesFilter(subject, p) })
 }
 
 // behind counts the messages that have never been delivered.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A Link is the network path of a client. It can be interrupted. A Link implements
@@ -137,7 +137,7 @@ func (s *Server) Messages(pattern string) (all [][]byte) {
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
 		for _, m := range st.messages {
-			if record.Matches(pattern, m.subject) {
+			if server.SubjectMatchesFilter(m.subject, pattern) {
 				all = append(all, m.data)
 			}
 		}

@@ -16,13 +16,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
 type Server struct {
-	manual  bool       // whether requests wait for Complete
-	trouble chan error // receives the argument of Fail; never closed
+	manual bool // whether requests wait for Complete
 
 	mu      sync.Mutex // guards the fields below
 	judge   func(*Request) (time.Duration, Fate)
@@ -39,23 +38,21 @@ type Server struct {
 
 // New returns a running server. If manual is true, requests wait for Complete.
 func New(manual bool) *Server {
-	return &Server{manual: manual, trouble: make(chan error, 1), running: true, streams: map[string]*stream{}}
+	return &Server{manual: manual, running: true, streams: map[string]*stream{}}
 }
 
 // Start starts the server again.
-func (s *Server) Start() error {
+func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = true
-	return nil
 }
 
 // Stop closes all connections, and discards waiting requests and consumers in memory.
-func (s *Server) Stop() error {
+func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop()
-	return nil
 }
 
 func (s *Server) stop() {
@@ -67,17 +64,6 @@ func (s *Server) stop() {
 		maps.DeleteFunc(st.consumers, func(_ string, c *consumer) bool { return c.config.MemoryStorage })
 	}
 }
-
-// Fail reports that the server is unreliable. The channel Trouble receives the error.
-func (s *Server) Fail(err error) {
-	select {
-	case s.trouble <- err:
-	default: // an error was already reported
-	}
-}
-
-// Trouble returns the channel that receives the arguments of Fail.
-func (s *Server) Trouble() <-chan error { return s.trouble }
 
 // InProcessConn implements nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.connect(&Link{server: s}) }
@@ -211,7 +197,7 @@ func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
 		for sid, pattern := range c.subjects {
-			if c.link.isSilent.Load() || !record.Matches(pattern, to) {
+			if c.link.isSilent.Load() || !server.SubjectMatchesFilter(to, pattern) {
 				continue
 			}
 			heard = true

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A stream stores the messages of a JetStream stream in memory.
@@ -60,7 +59,7 @@ func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.streams)) }
 // streamOf returns the stream of a subject, or nil.
 func (s *Server) streamOf(subject string) *stream {
 	for _, st := range s.streams {
-		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return record.Matches(p, subject) }) {
+		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return server.SubjectMatchesFilter(subject, p) }) {
 			return st
 		}
 	}
@@ -206,7 +205,7 @@ func (st *stream) get(seq uint64) *message {
 // lastOf returns the last message of a subject, or nil.
 func (st *stream) lastOf(subject string) *message {
 	for _, m := range slices.Backward(st.messages) {
-		if record.Matches(subject, m.subject) {
+		if server.SubjectMatchesFilter(m.subject, subject) {
 			return m
 		}
 	}
@@ -245,7 +244,7 @@ func (st *stream) deleted() (gone []uint64) {
 func (st *stream) subjects(filter string) map[string]uint64 {
 	n := map[string]uint64{}
 	for _, m := range st.messages {
-		if record.Matches(filter, m.subject) {
+		if server.SubjectMatchesFilter(m.subject, filter) {
 			n[m.subject]++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -139,6 +140,6 @@ func filters(c jetstream.ConsumerConfig) []string {
 // because another process may have added sources.
 func covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {
-		return !slices.ContainsFunc(have, func(h string) bool { return record.Matches(h, w) })
+		return !slices.ContainsFunc(have, func(h string) bool { return server.SubjectMatchesFilter(w, h) })
 	})
 }

@@ -22,25 +22,16 @@ func (q *Queue) Stored(ctx context.Context, seq uint64) (*jetstream.RawStreamMsg
 	return q.set.JS.Get(ctx, q.set.Names.Stream(record.StreamCalls), seq)
 }
 
-// A handedOut is a message at its first delivery by a consumer.
-type handedOut struct {
-	jetstream.Msg
-	*jetstream.RawStreamMsg
-}
-
-func (m handedOut) Subject() string      { return m.RawStreamMsg.Subject }
-func (m handedOut) Headers() nats.Header { return m.Header }
-func (m handedOut) Data() []byte         { return m.RawStreamMsg.Data }
-func (m handedOut) Ack() error           { return nil }
-
-func (m handedOut) metadata() *jetstream.MsgMetadata {
-	return &jetstream.MsgMetadata{NumDelivered: 1, Sequence: jetstream.SequencePair{Stream: m.Sequence}}
+// handedOut returns a message at its first delivery by a consumer.
+func handedOut(m *jetstream.RawStreamMsg) (*nats.Msg, *nats.MsgMetadata) {
+	return &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data},
+		&nats.MsgMetadata{NumDelivered: 1, Sequence: nats.SequencePair{Stream: m.Sequence}}
 }
 
 // ReceiveInTurn receives a message of CALLS from the consumer.
 func (q *Queue) ReceiveInTurn(calls *jetstream.RawStreamMsg) {
-	m := handedOut{RawStreamMsg: calls}
-	q.receiveCalls(context.Background(), m, m.metadata())
+	m, meta := handedOut(calls)
+	q.receiveCalls(context.Background(), m, meta)
 }
 
 // ReceiveAhead receives a message of CALLS ahead of its turn.
@@ -50,8 +41,8 @@ func (q *Queue) ReceiveAhead(calls *jetstream.RawStreamMsg, source string) error
 
 // ReceiveRetry receives a message of RETRY.
 func (q *Queue) ReceiveRetry(retry *jetstream.RawStreamMsg) {
-	m := handedOut{RawStreamMsg: retry}
-	q.receiveRetry(context.Background(), m, m.metadata())
+	m, meta := handedOut(retry)
+	q.receiveRetry(context.Background(), m, meta)
 }
 
 // EndWhile ends a lease while receive runs. It returns the number of items afterwards, and

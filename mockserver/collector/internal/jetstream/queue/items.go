@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -42,7 +42,7 @@ func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
 
 // addMessage adds the open parts of a message. It reports whether the message is now in the
 // queue, possibly from an earlier delivery. The caller holds the lock.
-func (q *Queue) addMessage(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
+func (q *Queue) addMessage(m *record.Calls, payload []byte, msg *nats.Msg) bool {
 	if p := q.messages[m.Seq]; p != nil {
 		if msg != nil {
 			p.msg = msg
@@ -144,7 +144,7 @@ func (q *Queue) drop(it *item) {
 }
 
 // remove removes an item, and returns the message to acknowledge, or nil.
-func (q *Queue) remove(it *item) jetstream.Msg {
+func (q *Queue) remove(it *item) *nats.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.removeItem(it)
@@ -174,7 +174,7 @@ func (q *Queue) removeItem(it *item) {
 
 // ack acknowledges a message. If the acknowledgement is lost, the server redelivers the
 // message, and ackEnded acknowledges it.
-func ack(m jetstream.Msg) {
+func ack(m *nats.Msg) {
 	if m != nil {
 		_ = m.Ack()
 	}
@@ -183,7 +183,7 @@ func ack(m jetstream.Msg) {
 // removeIdle removes matching items that are not leased. It returns their messages, which the
 // caller must return to the server. The server redelivers a message with all its items, so
 // removeIdle removes either all items of a message or none. The caller holds the lock.
-func (q *Queue) removeIdle(match func(*item) bool) (naks []jetstream.Msg) {
+func (q *Queue) removeIdle(match func(*item) bool) (naks []*nats.Msg) {
 	may := map[*pendingMessage]int{} // number of removable items
 	for _, it := range q.items {
 		if it.message != nil && !it.leased && match(it) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -27,7 +28,7 @@ const (
 // errGap reports that a message was lost between the server and this process.
 var errGap = errors.New("journal: a message from the server is missing")
 
-func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
+func newPuller(q *Queue, kind string, wanted func() int, handle func(context.Context, *nats.Msg, *nats.MsgMetadata)) *puller {
 	return &puller{queue: q, kind: kind, wanted: wanted, handle: handle, wake: make(chan struct{}, 1)}
 }
 

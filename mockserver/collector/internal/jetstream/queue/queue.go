@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -19,7 +20,7 @@ func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
 		claimant: strconv.FormatUint(store.RandomNumber(), 16), ready: newReady(),
-		items: map[record.Ref]*item{}, parked: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, redelivered: redeliveries{messages: map[uint64][]jetstream.Msg{}},
+		items: map[record.Ref]*item{}, parked: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, redelivered: redeliveries{messages: map[uint64][]*nats.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)
 	q.newPhase()
@@ -51,7 +52,7 @@ func (q *Queue) close() {
 	q.mu.Lock()
 	q.cancel()
 	q.closeReader()
-	var naks []jetstream.Msg
+	var naks []*nats.Msg
 	if q.set.Shared {
 		naks = q.removeIdle(func(*item) bool { return true })
 	}
@@ -63,9 +64,9 @@ func (q *Queue) close() {
 
 // receiveCalls adds a message of CALLS. ctx ends when the connection that delivered the
 // message is lost, or a new phase begins.
-func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
+func (q *Queue) receiveCalls(ctx context.Context, m *nats.Msg, meta *nats.MsgMetadata) {
 	seq := meta.Sequence.Stream
-	parsed, err := q.set.Names.ParseCalls(&jetstream.RawStreamMsg{Sequence: seq, Subject: m.Subject(), Header: m.Headers()})
+	parsed, err := q.set.Names.ParseCalls(&jetstream.RawStreamMsg{Sequence: seq, Subject: m.Subject, Header: m.Header})
 	if err != nil {
 		q.set.Log.Error("a message of calls cannot be read; it stays in CALLS", "destination", q.name, "error", err)
 		q.mu.Lock()
@@ -83,7 +84,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 		_ = m.Nak()
 		return
 	}
-	here := q.addMessage(parsed, m.Data(), m)
+	here := q.addMessage(parsed, m.Data, m)
 	q.arrived(meta)
 	q.mu.Unlock()
 	if !here {
@@ -92,7 +93,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m jetstream.Msg, meta *jetstre
 }
 
 // arrived records that a message of CALLS has been handled. The caller holds the lock.
-func (q *Queue) arrived(meta *jetstream.MsgMetadata) {
+func (q *Queue) arrived(meta *nats.MsgMetadata) {
 	seq := meta.Sequence.Stream
 	q.received, q.newest, q.ahead.behind = max(q.received, seq), max(q.newest, seq), meta.NumPending
 	if q.handled = meta.Sequence.Consumer; q.inOrder {
@@ -103,7 +104,7 @@ func (q *Queue) arrived(meta *jetstream.MsgMetadata) {
 // ackEnded acknowledges a message whose first attempt has ended. If the message was redelivered,
 // another process may have exited after it stored the outcome and before it settled the outcome.
 // So ackEnded settles the outcome first.
-func (q *Queue) ackEnded(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint64) {
+func (q *Queue) ackEnded(m *nats.Msg, meta *nats.MsgMetadata, seq uint64) {
 	set := q.set
 	if !set.Shared || meta.NumDelivered < 2 {
 		ack(m)
@@ -126,7 +127,7 @@ func (q *Queue) settleRedelivered() {
 	for {
 		q.mu.Lock()
 		messages := q.redelivered.messages
-		q.redelivered.messages = map[uint64][]jetstream.Msg{}
+		q.redelivered.messages = map[uint64][]*nats.Msg{}
 		q.redelivered.settling = len(messages) > 0
 		q.mu.Unlock()
 		if len(messages) == 0 {
@@ -145,9 +146,9 @@ func (q *Queue) settleRedelivered() {
 }
 
 // receiveRetry adds a message of RETRY.
-func (q *Queue) receiveRetry(_ context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
+func (q *Queue) receiveRetry(_ context.Context, m *nats.Msg, meta *nats.MsgMetadata) {
 	set := q.set
-	stored, err := record.DecodeRetry(m.Data())
+	stored, err := record.DecodeRetry(m.Data)
 	if err != nil {
 		set.Log.Error("a retry cannot be read; it is restored from its outcome", "destination", q.name, "error", err)
 		ack(m)

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -168,8 +167,7 @@ func (r *results) storeGroup(group []*pendingResult) {
 	var one []byte
 	for _, p := range group {
 		one = p.outcome.Append(one[:0])
-		m.Data = binary.AppendUvarint(m.Data, uint64(len(one)))
-		m.Data = append(m.Data, one...)
+		m.Data = record.AppendText(m.Data, one)
 	}
 	accounted := make(chan []bool, 1)
 	r.account.Expect(id, accounted)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -194,11 +194,11 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 func (set *Set) Renew(now time.Time) {
 	for _, q := range set.all() {
 		q.mu.Lock()
-		var naks []jetstream.Msg
+		var naks []*nats.Msg
 		if len(q.wants) == 0 && q.ownership == nil {
 			naks = q.removeIdle(func(it *item) bool { return now.Sub(it.since) > AckWait/2 && (it.message != nil || it.msg != nil) })
 		}
-		var alive []jetstream.Msg
+		var alive []*nats.Msg
 		for _, p := range q.messages {
 			if p.msg != nil {
 				alive = append(alive, p.msg)

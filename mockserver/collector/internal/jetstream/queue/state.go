@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -110,13 +110,13 @@ type attachment struct {
 // redeliveries are messages of CALLS that were redelivered after all of their first
 // attempts had ended.
 type redeliveries struct {
-	messages map[uint64][]jetstream.Msg // messages to acknowledge after settling, by sequence number
-	settling bool                       // settleRedelivered is running
+	messages map[uint64][]*nats.Msg // messages to acknowledge after settling, by sequence number
+	settling bool                   // settleRedelivered is running
 }
 
 // A pendingMessage is a message of CALLS with first attempts that have not ended.
 type pendingMessage struct {
-	msg    jetstream.Msg // to be acknowledged; nil if the message was read ahead of its turn
+	msg    *nats.Msg // to be acknowledged; nil if the message was read ahead of its turn
 	calls  int
 	at     time.Time
 	source string
@@ -142,7 +142,7 @@ type pendingMessage struct {
 type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
-	msg          jetstream.Msg   // the message of a retry, to be acknowledged
+	msg          *nats.Msg       // the message of a retry, to be acknowledged
 	since        time.Time       // when the item was received or returned
 	leased       bool
 	next         *item          // the next attempt, if another process has ended this one; or nil
@@ -173,7 +173,7 @@ type puller struct {
 	queue  *Queue
 	kind   string // the kind of stream
 	wanted func() int
-	handle func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
+	handle func(ctx context.Context, m *nats.Msg, meta *nats.MsgMetadata)
 	wake   chan struct{} // holds a token when more messages may be wanted; never closed
 
 	// The fields below are used only by run.

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -43,18 +42,13 @@ func AppendSegment(dst []byte, bodies [][]byte) []byte {
 	defer PutBuffer(buffer)
 	raw := *buffer
 	for _, b := range bodies {
-		raw = AppendBody(raw, b)
+		raw = AppendText(raw, b)
 	}
 	*buffer = raw
 	return AppendBlock(dst, raw)
 }
 
-// AppendBody appends the body of a call with its length.
-func AppendBody(raw, body []byte) []byte {
-	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
-}
-
-// AppendBlock appends a segment with bodies that AppendBody has encoded.
+// AppendBlock appends a segment with bodies that AppendText has encoded.
 func AppendBlock(dst, raw []byte) []byte {
 	compressed := NewBuffer()
 	defer PutBuffer(compressed)
@@ -62,9 +56,7 @@ func AppendBlock(dst, raw []byte) []byte {
 		*compressed = make([]byte, n)
 	}
 	block := s2.Encode((*compressed)[:cap(*compressed)], raw)
-	dst = binary.AppendUvarint(dst, uint64(len(raw)))
-	dst = binary.AppendUvarint(dst, uint64(len(block)))
-	return append(dst, block...)
+	return AppendText(AppendNumbers(dst, uint64(len(raw))), block)
 }
 
 // DecodeCalls returns the bodies in a stored message. The bodies do not share memory with payload.
@@ -73,40 +65,20 @@ func DecodeCalls(payload []byte) ([][]byte, error) {
 		return nil, fmt.Errorf("journal: a stored batch has format %.1x, not %d", payload, CallsFormat)
 	}
 	var bodies [][]byte
-	for rest := payload[1:]; len(rest) > 0; {
-		size, a := binary.Uvarint(rest)
-		if a <= 0 {
-			return nil, ErrBadSegment
-		}
-		length, b := binary.Uvarint(rest[a:])
-		if b <= 0 || size > maxSegment || length > uint64(len(rest)-a-b) {
-			return nil, ErrBadSegment
-		}
-		block := rest[a+b : a+b+int(length)]
-		rest = rest[a+b+int(length):]
-		if n, err := s2.DecodedLen(block); err != nil || uint64(n) != size {
+	for d := (Decoder{Rest: payload[1:]}); len(d.Rest) > 0; {
+		size, block := d.Uint(), d.Bytes()
+		if n, err := s2.DecodedLen(block); d.Failed || size > maxSegment || err != nil || uint64(n) != size {
 			return nil, ErrBadSegment
 		}
 		raw, err := s2.Decode(nil, block)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBadSegment, err)
 		}
-		if bodies, err = cutBodies(bodies, raw); err != nil {
-			return nil, err
+		for segment := (Decoder{Rest: raw}); len(segment.Rest) > 0; {
+			if bodies = append(bodies, segment.Bytes()); segment.Failed {
+				return nil, ErrBadSegment
+			}
 		}
-	}
-	return bodies, nil
-}
-
-func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
-	for len(raw) > 0 {
-		n, w := binary.Uvarint(raw)
-		if w <= 0 || n > uint64(len(raw)-w) {
-			return nil, ErrBadSegment
-		}
-		end := w + int(n)
-		bodies = append(bodies, raw[w:end:end])
-		raw = raw[end:]
 	}
 	return bodies, nil
 }

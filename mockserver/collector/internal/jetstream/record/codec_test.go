@@ -102,18 +102,3 @@ func FuzzRetry(f *testing.F) {
 		}
 	})
 }
-
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		pattern, subject string
-		want             bool
-	}{
-		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a", "a.b", false}, {"a.b", "a", false},
-		{"a.*", "a.b", true}, {"a.*", "a.b.c", false}, {"a.*", "a", false}, {"*.b", "a.b", true},
-		{"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a.b", true},
-	} {
-		if got := Matches(c.pattern, c.subject); got != c.want {
-			t.Errorf("matches(%q, %q) = %v", c.pattern, c.subject, got)
-		}
-	}
-}

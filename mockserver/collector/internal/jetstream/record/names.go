@@ -150,22 +150,6 @@ func IsPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// Matches reports whether a subject matches a pattern.
-func Matches(pattern, subject string) bool {
-	for more := true; more; {
-		var p, s string
-		p, pattern, more = strings.Cut(pattern, ".")
-		if p == ">" {
-			return subject != ""
-		}
-		rest := false
-		if s, subject, rest = strings.Cut(subject, "."); p != "*" && p != s || rest != more {
-			return false
-		}
-	}
-	return true
-}
-
 // Kinds of messages in CALLS.
 const (
 	KindCalls  = "c"

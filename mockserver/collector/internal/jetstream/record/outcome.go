@@ -116,12 +116,7 @@ const maxReason = 2 << 10
 // Append appends the encoded outcome.
 func (o *Outcome) Append(dst []byte) []byte {
 	dst = AppendText(dst, o.Destination)
-	for _, n := range []uint64{
-		o.Attached, o.Ref.Number(), uint64(o.Attempt), o.Low,
-		uint64(o.Delivered), uint64(o.Filtered), uint64(len(o.Again)),
-	} {
-		dst = binary.AppendUvarint(dst, n)
-	}
+	dst = AppendNumbers(dst, o.Attached, o.Ref.Number(), uint64(o.Attempt), o.Low, uint64(o.Delivered), uint64(o.Filtered), uint64(len(o.Again)))
 	if len(o.Again) > 0 {
 		dst = binary.AppendVarint(dst, o.Decided.UnixNano())
 		dst = binary.AppendVarint(dst, o.Due.UnixNano())
@@ -129,18 +124,17 @@ func (o *Outcome) Append(dst []byte) []byte {
 		dst = appendPlaces(dst, o.Again)
 		dst = AppendText(dst, strings.Join(o.Notes, ","))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(o.Failed)))
+	dst = AppendNumbers(dst, uint64(len(o.Failed)))
 	if len(o.Failed) == 0 {
 		return dst
 	}
 	reasons, of := ReasonsOf(o.Failed)
-	dst = binary.AppendUvarint(dst, uint64(len(reasons)))
+	dst = AppendNumbers(dst, uint64(len(reasons)))
 	for _, r := range reasons {
 		dst = AppendText(dst, r)
 	}
 	for i, f := range o.Failed {
-		dst = binary.AppendUvarint(dst, uint64(f.Place))
-		dst = binary.AppendUvarint(dst, uint64(of[i]))
+		dst = AppendNumbers(dst, uint64(f.Place), uint64(of[i]))
 	}
 	return dst
 }

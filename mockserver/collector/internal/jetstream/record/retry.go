@@ -44,14 +44,10 @@ func (r *Retry) DueFrom(now time.Time) time.Time {
 
 // Encode returns the retry in its storage format.
 func (r *Retry) Encode() []byte {
-	b := []byte{retryFormat}
-	b = binary.AppendUvarint(b, r.Ref.Number())
-	b = binary.AppendUvarint(b, uint64(r.Attempt))
-	b = binary.AppendUvarint(b, r.From)
+	b := AppendNumbers([]byte{retryFormat}, r.Ref.Number(), uint64(r.Attempt), r.From)
 	b = binary.AppendVarint(b, r.Decided.UnixNano())
 	b = binary.AppendVarint(b, r.Due.UnixNano())
-	b = binary.AppendUvarint(b, uint64(len(r.Places)))
-	b = appendPlaces(b, r.Places)
+	b = appendPlaces(AppendNumbers(b, uint64(len(r.Places))), r.Places)
 	return AppendText(b, strings.Join(r.Notes, ","))
 }
 

@@ -37,7 +37,7 @@ type AttemptLog struct {
 	closed  bool
 }
 
-// A recordPiece contains the records of one message, encoded by record.AppendBody.
+// A recordPiece contains the records of one message, encoded by record.AppendText.
 type recordPiece struct {
 	raw     *[]byte // buffer from record.NewBuffer
 	records int
@@ -62,7 +62,7 @@ func (l *AttemptLog) Record(data []byte) {
 		l.waiting, n = append(l.waiting, &recordPiece{raw: record.NewBuffer()}), n+1
 	}
 	p := l.waiting[n-1]
-	*p.raw = record.AppendBody(*p.raw, data)
+	*p.raw = record.AppendText(*p.raw, data)
 	p.records++
 	l.size += len(data)
 	if l.timer == nil {

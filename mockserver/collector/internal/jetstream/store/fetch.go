@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,7 @@ type consumer struct {
 const fetchBytes = 128 << 10
 
 // Fetch implements Consumer.
-func (c *consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+func (c *consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (Batch, error) {
 	end, _ := ctx.Deadline()
 	expires := time.Until(end)
 	expires -= min(expires/10, time.Second) // the server then reports the expiry before ctx ends
@@ -88,12 +87,12 @@ type pullRequest struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// A batch implements jetstream.MessageBatch.
+// A batch implements Batch.
 type batch struct {
-	messages chan jetstream.Msg // has a capacity for all messages; closed by end
-	heard    atomic.Bool        // whether data was received since the last check
-	silence  time.Duration      // interval between the checks
-	single   func() error       // requests one message of any size
+	messages chan *nats.Msg // has a capacity for all messages; closed by end
+	heard    atomic.Bool    // whether data was received since the last check
+	silence  time.Duration  // interval between the checks
+	single   func() error   // requests one message of any size
 
 	mu     sync.Mutex // guards the fields below
 	timer  *time.Timer
@@ -105,7 +104,7 @@ type batch struct {
 }
 
 func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
-	b := &batch{messages: make(chan jetstream.Msg, messages), silence: silence, left: messages}
+	b := &batch{messages: make(chan *nats.Msg, messages), silence: silence, left: messages}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(silence, b.checkSilence)
@@ -113,10 +112,10 @@ func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
 	return b
 }
 
-// Messages implements jetstream.MessageBatch.
-func (b *batch) Messages() <-chan jetstream.Msg { return b.messages }
+// Messages implements Batch.
+func (b *batch) Messages() <-chan *nats.Msg { return b.messages }
 
-// Error implements jetstream.MessageBatch.
+// Error implements Batch.
 func (b *batch) Error() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +169,7 @@ func (b *batch) take(m *nats.Msg) {
 	if b.ended {
 		return
 	}
-	b.messages <- message{m}
+	b.messages <- m
 	b.bytes += m.Size()
 	if b.left--; b.left == 0 || b.bytes >= fetchBytes { // the server does not report a batch that is exactly full
 		b.finish(nil)
@@ -207,56 +206,3 @@ func (b *batch) finish(err error) {
 	b.unlink()
 	close(b.messages)
 }
-
-// message implements jetstream.Msg. TermWithReason ignores the reason.
-type message struct{ *nats.Msg }
-
-func (m message) Subject() string      { return m.Msg.Subject }
-func (m message) Reply() string        { return m.Msg.Reply }
-func (m message) Headers() nats.Header { return m.Header }
-func (m message) Data() []byte         { return m.Msg.Data }
-
-// Metadata parses the reply subject:
-//
-//	$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-//
-// ACK may be followed by a domain and an account. The subject then also has further tokens at the
-// end. Metadata is called for every message. It replaces nats.Msg.Metadata, which returns a type of
-// package nats.
-func (m message) Metadata() (*jetstream.MsgMetadata, error) {
-	var all [11]string
-	n, rest := 0, m.Msg.Reply
-	for more := true; more && n < len(all); n++ {
-		all[n], rest, more = strings.Cut(rest, ".")
-	}
-	fields, domain := all[2:9], ""
-	if n == len(all) {
-		fields, domain = all[4:], all[2]
-	}
-	if n != len(all) && n != 9 || all[0] != "$JS" || all[1] != "ACK" {
-		return nil, fmt.Errorf("a message has an unknown reply subject %q", m.Msg.Reply)
-	}
-	if domain == "_" {
-		domain = ""
-	}
-	var numbers [5]uint64
-	for i := range numbers {
-		var err error
-		if numbers[i], err = strconv.ParseUint(fields[2+i], 10, 64); err != nil {
-			return nil, fmt.Errorf("a message has an invalid reply subject %q: %w", m.Msg.Reply, err)
-		}
-	}
-	return &jetstream.MsgMetadata{
-		Sequence:     jetstream.SequencePair{Stream: numbers[1], Consumer: numbers[2]},
-		NumDelivered: numbers[0], Timestamp: time.Unix(0, int64(numbers[3])), NumPending: numbers[4],
-		Stream: fields[0], Consumer: fields[1], Domain: domain,
-	}, nil
-}
-
-func (m message) Ack() error                          { return m.Msg.Ack() }
-func (m message) DoubleAck(ctx context.Context) error { return m.Msg.AckSync(nats.Context(ctx)) }
-func (m message) Nak() error                          { return m.Msg.Nak() }
-func (m message) NakWithDelay(d time.Duration) error  { return m.Msg.NakWithDelay(d) }
-func (m message) InProgress() error                   { return m.Msg.InProgress() }
-func (m message) Term() error                         { return m.Msg.Term() }
-func (m message) TermWithReason(string) error         { return m.Msg.Term() }

@@ -33,7 +33,7 @@ type stalled struct{ info *jetstream.ConsumerInfo }
 func (c stalled) CachedInfo() *jetstream.ConsumerInfo                   { return c.info }
 func (c stalled) Info(context.Context) (*jetstream.ConsumerInfo, error) { return c.info, nil }
 func (stalled) Stop()                                                   {}
-func (stalled) Fetch(ctx context.Context, n int, _ time.Duration) (jetstream.MessageBatch, error) {
+func (stalled) Fetch(ctx context.Context, n int, _ time.Duration) (Batch, error) {
 	return newBatch(ctx, n, time.Hour), nil
 }
 

@@ -61,7 +61,15 @@ type Consumer interface {
 	// without an error when the messages have arrived or its size limit is reached. The error is
 	// jetstream.ErrNoHeartbeat if the server was silent for up to three heartbeats. Fetch may be
 	// called only if the previous batch ended without an error.
-	Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error)
+	Fetch(ctx context.Context, messages int, heartbeat time.Duration) (Batch, error)
 	// Stop releases the consumer's resources in the client.
 	Stop()
+}
+
+// A Batch receives the messages of a request.
+type Batch interface {
+	// Messages returns a channel that is closed when the batch ends.
+	Messages() <-chan *nats.Msg
+	// Error returns the error that has ended the batch, or nil.
+	Error() error
 }

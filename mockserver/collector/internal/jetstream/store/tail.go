@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -158,7 +160,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 		t.end = math.MaxUint64 // the scan ends at the end of the stream
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
-	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return record.Matches(s, m.Subject) }):
+	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return server.SubjectMatchesFilter(m.Subject, s) }):
 		t.marker = m.Subject
 	}
 	return false, nil
@@ -264,9 +266,9 @@ type reading struct {
 	*Tail
 	consumer  Consumer
 	finite    bool
-	messages  <-chan jetstream.Msg // messages of the current request
-	delivered uint64               // number of received messages
-	cleared   int                  // number of messages that were received before the last call of Paused and are not handled yet
+	messages  <-chan *nats.Msg // messages of the current request
+	delivered uint64           // number of received messages
+	cleared   int              // number of messages that were received before the last call of Paused and are not handled yet
 }
 
 // fetch requests messages and handles them.
@@ -298,7 +300,7 @@ func (r *reading) fetch(ctx context.Context) error {
 }
 
 // next returns the next message, or nil at the end of the batch.
-func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
+func (r *reading) next(ctx context.Context) (*nats.Msg, error) {
 	select {
 	case m := <-r.messages:
 		return m, nil
@@ -321,7 +323,7 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 }
 
 // take handles a message.
-func (r *reading) take(m jetstream.Msg) error {
+func (r *reading) take(m *nats.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return err
@@ -339,8 +341,8 @@ func (r *reading) take(m jetstream.Msg) error {
 	if r.finite && seq > r.Last {
 		return ErrEnough
 	}
-	if r.marker == "" || m.Subject() != r.marker {
-		stored := &jetstream.RawStreamMsg{Subject: m.Subject(), Sequence: seq, Header: m.Headers(), Data: m.Data(), Time: meta.Timestamp}
+	if r.marker == "" || m.Subject != r.marker {
+		stored := &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: seq, Header: m.Header, Data: m.Data, Time: meta.Timestamp}
 		if err := r.handle(stored); err != nil {
 			return handlerError{err}
 		}
