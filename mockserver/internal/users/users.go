@@ -68,25 +68,6 @@ type knownCalls interface {
 	Add(source, messageID string)
 }
 
-// await calls done once and after each change of the value at key, until done returns true or an
-// error.
-func (u *Service) await(ctx context.Context, key string, done func() (bool, error)) error {
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	changes, err := u.state.Watch(watching, key)
-	if err != nil {
-		return err
-	}
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if _, more := <-changes; !more {
-			return ctx.Err()
-		}
-	}
-}
-
 // A lease gives this process the right to work on a record. The method note renews it.
 type lease[R any, P claimable[R]] struct {
 	*Service
