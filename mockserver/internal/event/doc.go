@@ -5,5 +5,6 @@
 // history, metrics, lists of users, and statistics. Observe is called concurrently and must
 // not block, because a stage waits for it.
 //
-// A [Batch] is the unit of storage. A [Key] identifies a call in maps.
+// A [Batch] is the unit of storage. A [Key] identifies a call in maps. [ReadCall] parses a stored
+// call, and [TextOf] maps the fields of package fields to the strings of a call.
 package event

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
@@ -242,7 +241,7 @@ func (h *History) mergeTarget(r event.Refusal) *entry {
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	for m := range jsonscan.Members(r.Body) {
-		if field := callfields.TextOf(c, fields.Of(m.Key)); field != nil {
+		if field := event.TextOf(c, fields.Of(m.Key)); field != nil {
 			*field = fields.Text(m.Value)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -305,7 +304,7 @@ func (s *Sender) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("invalid URL: %w", httpcheck.BareURLError(err))
+		return nil, fmt.Errorf("invalid URL: %w", http1.BareURLError(err))
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("invalid URL: it has no host, or its protocol is not http or https")
@@ -331,7 +330,7 @@ func (r Request) Header() (http.Header, error) {
 	}
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
-		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
+		if http1.Reserved(canonical) != "" || !http1.IsToken(name) || strings.IndexFunc(value, http1.IsControl) >= 0 {
 			return nil, fmt.Errorf("invalid static header %q: see Settings.Validate", name)
 		}
 		set(canonical, value)
@@ -347,7 +346,7 @@ func (r Request) Header() (http.Header, error) {
 	if r.Gzip {
 		set("Content-Encoding", "gzip")
 	}
-	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
+	if strings.IndexFunc(r.MessageID, http1.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it contains a control character", r.MessageID)
 	}
 	if r.MessageID != "" && r.Calls == 0 {

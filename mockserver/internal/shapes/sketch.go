@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -45,7 +45,7 @@ type key struct{ source, typ, name string }
 
 // keyOf returns the event of a call. ok is false for calls of other types.
 func keyOf(c *tracking.Call) (key, bool) {
-	return key{c.Source, c.Type, callfields.EventName(c)}, slices.Contains(fields.EventTypes, c.Type)
+	return key{c.Source, c.Type, event.NameOf(c)}, slices.Contains(fields.EventTypes, c.Type)
 }
 
 // A sketch contains the collected data of an event.

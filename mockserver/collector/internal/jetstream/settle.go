@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -251,7 +251,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		if f.Place >= len(bodies) {
 			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
 		}
-		call, err := callfields.ReadCall(m.SourceName(), bodies[f.Place])
+		call, err := event.ReadCall(m.SourceName(), bodies[f.Place])
 		if err != nil {
 			return err
 		}
