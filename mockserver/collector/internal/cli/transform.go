@@ -106,11 +106,11 @@ func (t *trials) choose(c *config.Config, name string) error {
 func (t *trials) compile(program string) error {
 	t.destination.Disabled = false
 	t.destination.Transform = cmp.Or(program, t.destination.Transform)
-	if p := settings.TransformProblem(jq.Compile, t.destination.Transform); p != nil {
-		if program != "" {
+	if err := settings.TransformProblem(jq.Compile, t.destination.Transform); err != nil {
+		if p := (*webhook.FieldError)(nil); program != "" && errors.As(err, &p) {
 			p.Field = "--program"
 		}
-		return p
+		return err
 	}
 	t.transform = settings.Transform(jq.Compile, t.destination.Transform)
 	return nil
