@@ -9,7 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +56,7 @@ func (h *History) addAccepted(a event.Accepted) {
 	h.wake()
 }
 
-func setTrace(r *tracking.Record, c *tracecontext.Context) {
+func setTrace(r *tracking.Record, c *event.Trace) {
 	if c != nil {
 		r.TraceParent, r.TraceState = c.Parent, c.State
 	}
@@ -97,7 +96,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	a.Call = nil
 	if e.Record.Partial && e.Record.TraceParent == "" {
-		setTrace(e.Record, tracecontext.Of(a.RequestHeader))
+		setTrace(e.Record, event.TraceOf(a.RequestHeader))
 	}
 	at := len(e.Record.Attempts)
 	if restored {

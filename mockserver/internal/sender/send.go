@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -148,11 +148,11 @@ type Request struct {
 
 // Content is the part of a request that does not depend on the settings of the destination.
 type Content struct {
-	ID     string                // messageId
-	Body   []byte                // must not be modified; see [Request.Body]
-	Number int                   // number of the attempt, starting at 1
-	Trace  *tracecontext.Context // trace context of the sender, or nil
-	At     time.Time             // time of the signature
+	ID     string       // messageId
+	Body   []byte       // must not be modified; see [Request.Body]
+	Number int          // number of the attempt, starting at 1
+	Trace  *event.Trace // trace context of the sender, or nil
+	At     time.Time    // time of the signature
 	// Transform changes the body of a call. It may be nil.
 	Transform webhook.Transform
 }
@@ -361,10 +361,10 @@ func (r Request) Header() (http.Header, error) {
 		set(webhook.StandardSignatureHeader, r.Standard)
 	}
 	if r.TraceParent != "" {
-		set(tracecontext.ParentHeader, r.TraceParent)
+		set(event.TraceParentHeader, r.TraceParent)
 	}
 	if r.TraceState != "" {
-		set(tracecontext.StateHeader, r.TraceState)
+		set(event.TraceStateHeader, r.TraceState)
 	}
 	return h, nil
 }

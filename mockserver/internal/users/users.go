@@ -9,7 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +56,7 @@ type callStore interface {
 	Append(ctx context.Context, b event.Batch) error
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
 	Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
-	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
+	Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error
 }
 
 // knownCalls contains the messageIds of stored calls.
