@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -467,7 +466,7 @@ func TestOutcomeBeforeRestartIsUnknown(t *testing.T) {
 	for _, d := range []string{"one", "other"} {
 		require.NoError(t, srv.Pause(t.Context(), d))
 	}
-	call, err := callfields.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
+	call, err := event.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
 	history.Observe(tracking.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: &call})
 

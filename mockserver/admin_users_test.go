@@ -69,14 +69,29 @@ func TestAdminAcceptsASlowList(t *testing.T) {
 	})
 }
 
+// awaitRecord waits until done returns true after a change of a record.
+func awaitRecord(t *testing.T, srv *mockserver.Server, key string, done func() bool) {
+	t.Helper()
+	changes, err := srv.Engine().StateStore().Watch(within(t), key)
+	require.NoError(t, err)
+	for !done() {
+		_, more := <-changes
+		require.True(t, more, "%s does not change", key)
+	}
+}
+
 func TestAdminRefusesATruncatedList(t *testing.T) {
 	srv := run(t, "crm")
 	status, answer := sendList(t, http.DefaultClient, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
 	assert.Equal(t, http.StatusCreated, status, answer)
 	var first users.Sync
 	require.NoError(t, json.Unmarshal([]byte(answer), &first))
-	_, err := srv.Engine().Users().WaitSync(within(t), first.ID)
-	require.NoError(t, err)
+	computation, _, _ := strings.Cut(first.ID, "-")
+	awaitRecord(t, srv, "computation."+computation, func() bool {
+		s, err := srv.Engine().Users().Sync(t.Context(), first.ID)
+		require.NoError(t, err)
+		return s.State == users.SyncDone
+	})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
 	require.NoError(t, err)
 	fmt.Fprintf(conn, "POST /api/v1/audiences/Big%%20Spenders/syncs HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nu1\n\r\n")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -142,8 +143,11 @@ func TestInspectorCreatesDeletionRequests(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, hostile, res.Request.URL.Query().Get("id"))
 	assert.Contains(t, page, "Request accepted.")
-	_, err := srv.Engine().Users().WaitDeletion(within(t), hostile)
-	require.NoError(t, err)
+	awaitRecord(t, srv, "deletion."+text.Digest(hostile), func() bool {
+		d, err := srv.Engine().Users().Deletion(t.Context(), hostile)
+		require.NoError(t, err)
+		return !d.CompletedAt.IsZero()
+	})
 	at := srv.URL + "/deletion?id=" + url.QueryEscape(hostile)
 	_, page = get(t, at)
 	assert.Contains(t, page, "u2&lt;i&gt;")

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -218,31 +217,21 @@ func isWrittenTime(value []byte) bool {
 
 // pageProperties returns a page's properties with its name and category.
 func (v *values) pageProperties() []byte {
-	return withMember(withMember(v[fields.Properties], `"name"`, v[fields.Name]), `"category"`, v[fields.Category])
+	return withMember(withMember(v[fields.Properties], fields.Name, v[fields.Name]), fields.Category, v[fields.Category])
 }
 
-// withMember appends a field to an object in canonical form, unless the object has the key or value
-// is nil. It returns a value that is not an object unchanged.
-func withMember(object []byte, key string, value []byte) []byte {
+// withMember appends a field to an object in canonical form, unless the object has it or value is
+// nil. It returns a value that is not an object unchanged.
+func withMember(object []byte, f fields.Field, value []byte) []byte {
 	if object == nil {
 		object = []byte("{}")
 	}
-	if value == nil || object[0] != '{' || hasMember(object, key) {
+	if value == nil || object[0] != '{' || fields.Find(object, f) != nil {
 		return object
 	}
 	comma := ","
 	if len(object) == len("{}") {
 		comma = ""
 	}
-	return slices.Concat(object[:len(object)-1], []byte(comma+key+":"), value, []byte("}"))
-}
-
-// hasMember reports whether a canonical object has a key.
-func hasMember(object []byte, key string) bool {
-	for m := range jsonscan.Members(object) {
-		if string(m.Key) == key {
-			return true
-		}
-	}
-	return false
+	return slices.Concat(object[:len(object)-1], []byte(comma+`"`+fields.Names[f]+`":`), value, []byte("}"))
 }

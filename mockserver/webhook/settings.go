@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -154,7 +154,7 @@ func (p *problems) url(field, text, credentials string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		p.add(field, fmt.Sprintf("is not a valid URL (%.50v)", httpcheck.BareURLError(err)), exampleURL)
+		p.add(field, fmt.Sprintf("is not a valid URL (%.50v)", http1.BareURLError(err)), exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -182,19 +182,19 @@ func (p *problems) headers(field string, headers map[string]string) {
 	names := make(map[string]string, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field := fmt.Sprintf("%s[%.50q]", field, name)
-		if !httpcheck.IsToken(name) {
+		if !http1.IsToken(name) {
 			p.add(field, "is not a valid header name", "use letters, digits and hyphens")
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
-		if why := httpcheck.Reserved(canonical); why != "" {
+		if why := http1.Reserved(canonical); why != "" {
 			p.add(field, why, "remove it")
 		}
 		if other, ok := names[canonical]; ok {
 			p.add(field, fmt.Sprintf("is the same header as %.50q", other), "keep one of them")
 		}
 		names[canonical] = name
-		if i := strings.IndexFunc(headers[name], httpcheck.IsControl); i >= 0 {
+		if i := strings.IndexFunc(headers[name], http1.IsControl); i >= 0 {
 			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "use printable characters only")
 		}
 	}

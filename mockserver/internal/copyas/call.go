@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -86,7 +86,7 @@ func otherMembers(c *tracking.Call) []string {
 func namedValues(c *tracking.Call) (values [][2]string) {
 	typ := fields.TypeNamed(c.Type)
 	for _, f := range append([]fields.Field{fields.UserID, fields.AnonymousID}, typ.Own...) {
-		if text := callfields.TextOf(c, f); text != nil && *text != "" {
+		if text := event.TextOf(c, f); text != nil && *text != "" {
 			values = append(values, [2]string{fields.Names[f], *text})
 		}
 	}

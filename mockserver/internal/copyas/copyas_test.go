@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -41,7 +41,7 @@ var examples = map[string]string{
 
 func example(t *testing.T, name string) *tracking.Call {
 	t.Helper()
-	c, err := callfields.ReadCall("web", []byte(examples[name]))
+	c, err := event.ReadCall("web", []byte(examples[name]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -20,8 +20,8 @@ type job struct {
 	requests    *requests
 	destination *target
 	call        *tracking.Call
-	trace       *tracecontext.Context // trace context of the request that contained the call, or nil
-	attempt     int                   // number of the next attempt
+	trace       *event.Trace // trace context of the request that contained the call, or nil
+	attempt     int          // number of the next attempt
 	note        note
 	webhooks    []webhook.Endpoint
 	ticket      ticket

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -70,7 +70,7 @@ func (rs *requests) context(of Info) context.Context {
 // is the trace context of the request that contained the call, or nil.
 type Info struct {
 	Destination, Source string
-	Trace               *tracecontext.Context
+	Trace               *event.Trace
 }
 
 // deliveryKey is the context key of Info.

@@ -159,12 +159,7 @@ func (c *Collector) CheckDestination(old, d *tracking.Destination) error {
 			errs = append(errs, p)
 		}
 	}
-	if p := settings.HashProblem(d.Redact, c.config.RedactKey); p != nil {
-		errs = append(errs, p)
-	}
-	if p := settings.TransformProblem(c.config.Transforms, d.Transform); p != nil {
-		errs = append(errs, p)
-	}
+	errs = append(errs, settings.HashProblem(d.Redact, c.config.RedactKey), settings.TransformProblem(c.config.Transforms, d.Transform))
 	known := c.Settings()
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.Contains(old.Sources, name) && known.Source(name) == nil {

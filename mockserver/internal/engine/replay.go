@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -215,8 +215,8 @@ func (c *Collector) ReplayRun(id string) (ReplayRun, error) {
 // A selectedCall is a call to replay.
 type selectedCall struct {
 	tracking.Call
-	trace  *tracecontext.Context // trace context of its request, or nil
-	reason string                // reason of its state, or empty
+	trace  *event.Trace // trace context of its request, or nil
+	reason string       // reason of its state, or empty
 }
 
 // listed yields the failed or quarantined calls in the journal that match the selection.
@@ -237,11 +237,11 @@ func (c *Collector) listed(ctx context.Context, destination string, sel *Selecti
 }
 
 // traceOf returns the trace context of a retained call, or nil.
-func traceOf(r *tracking.Record) *tracecontext.Context {
+func traceOf(r *tracking.Record) *event.Trace {
 	if r.TraceParent == "" {
 		return nil
 	}
-	return &tracecontext.Context{Parent: r.TraceParent, State: r.TraceState}
+	return &event.Trace{Parent: r.TraceParent, State: r.TraceState}
 }
 
 // A replay is one execution of Replay.
@@ -255,7 +255,7 @@ type replay struct {
 
 	calls   []tracking.Call // selected calls that are not yet passed to the journal
 	reasons []string        // their reasons
-	traces  tracecontext.List
+	traces  event.Traces
 	bytes   int
 	done    int
 }

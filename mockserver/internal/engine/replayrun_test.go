@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -139,7 +139,7 @@ type halfReplay struct {
 	done int
 }
 
-func (j *halfReplay) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
+func (j *halfReplay) Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error {
 	if err := j.Journal.Replay(ctx, destination, calls[:j.done], traces, from); err != nil {
 		return err
 	}

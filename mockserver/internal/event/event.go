@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +56,7 @@ type Batch struct {
 	ReceivedAt time.Time
 	RetryCount int // number of earlier requests with the batch, by X-Retry-Count; not stored
 	Calls      []tracking.Call
-	Trace      *tracecontext.Context // of the request; may be nil
+	Trace      *Trace // of the request; may be nil
 }
 
 // Size returns the size of the calls' bodies in bytes.

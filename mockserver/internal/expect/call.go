@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -39,7 +39,7 @@ func (c *Call) value() map[string]any {
 		members = map[string]any{}
 	}
 	for f, name := range fields.Names {
-		if text := callfields.TextOf(&c.Call, fields.Field(f)); text != nil && *text != "" && members[name] == nil {
+		if text := event.TextOf(&c.Call, fields.Field(f)); text != nil && *text != "" && members[name] == nil {
 			members[name] = *text
 		}
 	}

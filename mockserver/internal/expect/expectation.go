@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -48,7 +48,7 @@ func (e *Expectation) misses(c *Call) (n int) {
 		n++
 	}
 	for _, l := range e.literals {
-		if *callfields.TextOf(&c.Call, l.field) != l.text {
+		if *event.TextOf(&c.Call, l.field) != l.text {
 			n++
 		}
 	}

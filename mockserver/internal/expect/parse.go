@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
@@ -129,7 +128,7 @@ func (ps *problems) expectation(path []any, value any) *Expectation {
 	}
 	for name, value := range e.want {
 		f := fields.ByName[name]
-		if s, ok := value.(string); ok && callfields.TextOf(new(tracking.Call), f) != nil {
+		if s, ok := value.(string); ok && event.TextOf(new(tracking.Call), f) != nil {
 			e.literals = append(e.literals, literal{f, s})
 		}
 	}

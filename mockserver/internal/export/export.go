@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -130,7 +130,7 @@ func (c Call) Row() []string {
 	for _, v := range c.Violations {
 		violations = append(violations, v.Message)
 	}
-	return cells(timeCell(c.ReceivedAt), timeCell(c.Timestamp), status, c.Type, callfields.EventName(&c.Call), c.UserID, c.AnonymousID, c.Source, c.ID,
+	return cells(timeCell(c.ReceivedAt), timeCell(c.Timestamp), status, c.Type, event.NameOf(&c.Call), c.UserID, c.AnonymousID, c.Source, c.ID,
 		strings.Join(states, ", "), strings.Join(problems, "; "), strings.Join(violations, "; "), string(c.Body))
 }
 

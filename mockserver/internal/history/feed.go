@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -51,9 +50,9 @@ func TitleOf(c *tracking.Call) string {
 	case typ.Title == fields.Name:
 		return c.Category + c.Name
 	case typ.Title == 0 && typ.Required != 0:
-		return *callfields.TextOf(c, typ.Required)
+		return *event.TextOf(c, typ.Required)
 	}
-	return callfields.EventName(c)
+	return event.NameOf(c)
 }
 
 // At returns the time of arrival.

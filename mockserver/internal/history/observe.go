@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -58,7 +56,7 @@ func (h *History) addAccepted(a event.Accepted) {
 	h.wake()
 }
 
-func setTrace(r *tracking.Record, c *tracecontext.Context) {
+func setTrace(r *tracking.Record, c *event.Trace) {
 	if c != nil {
 		r.TraceParent, r.TraceState = c.Parent, c.State
 	}
@@ -98,7 +96,7 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	}
 	a.Call = nil
 	if e.Record.Partial && e.Record.TraceParent == "" {
-		setTrace(e.Record, tracecontext.Of(a.RequestHeader))
+		setTrace(e.Record, event.TraceOf(a.RequestHeader))
 	}
 	at := len(e.Record.Attempts)
 	if restored {
@@ -242,7 +240,7 @@ func (h *History) mergeTarget(r event.Refusal) *entry {
 func readRejected(r tracking.Rejection) *tracking.Call {
 	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	for m := range jsonscan.Members(r.Body) {
-		if field := callfields.TextOf(c, fields.Of(m.Key)); field != nil {
+		if field := event.TextOf(c, fields.Of(m.Key)); field != nil {
 			*field = fields.Text(m.Value)
 		}
 	}

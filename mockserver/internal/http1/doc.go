@@ -7,4 +7,7 @@
 // The package does not support HTTP/2, proxies, Unicode hosts, requests of unknown length, Expect,
 // upgrades and httptrace. If a response arrives before the request is written, the transport reads
 // it after the request was written or the write failed.
+//
+// It also checks the URLs and configured headers of webhook requests, for settings and again before
+// each request.
 package http1

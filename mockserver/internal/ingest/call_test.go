@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -83,7 +83,7 @@ func TestStoredCalls(t *testing.T) {
 				require.Len(t, in.Stored(), 1)
 				call := in.Stored()[0]
 				assert.Equal(t, test.want, string(call.Body))
-				again, err := callfields.ReadCall(call.Source, call.Body)
+				again, err := event.ReadCall(call.Source, call.Body)
 				require.NoError(t, err)
 				assert.Equal(t, call, again)
 			})

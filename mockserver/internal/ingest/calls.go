@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -72,7 +71,7 @@ func (h *Handler) processCalls(r *http.Request, body *requestBody, typ string, k
 	if refused := h.limitRate(s.batches, sources); refused != nil {
 		return refused
 	}
-	retries, trace := retryCount(header), tracecontext.Of(header)
+	retries, trace := retryCount(header), event.TraceOf(header)
 	for _, b := range s.batches {
 		b.RetryCount, b.Trace = retries, trace
 		if refused := h.store(r.Context(), b, s.heldBytes()); refused != nil {

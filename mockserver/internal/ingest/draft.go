@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -84,8 +84,8 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	case fields.Traits:
 		d.traits = d.object(f, value, tracking.CodeBadTraits)
 	default:
-		if to := callfields.TextOf(&d.Call, f); to != nil {
-			*to = fields.TextLike(value, *callfields.TextOf(last, f))
+		if to := event.TextOf(&d.Call, f); to != nil {
+			*to = fields.TextLike(value, *event.TextOf(last, f))
 			if *to == "" && value[0] != '"' && value[0] != 'n' && fields.TypeNamed(d.Type).Has(f) {
 				d.reject(tracking.CodeBadField, fields.Names[f], fields.Names[f]+" must be a string")
 			}
@@ -108,7 +108,7 @@ func (d *draft) check(limits tracking.Limits) {
 	case typ.Name == "":
 		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("unknown type %.40q; use %s", d.Type, text.Alternatives(fields.Types)))
 		return
-	case typ.Problem != "" && *callfields.TextOf(&d.Call, typ.Required) == "":
+	case typ.Problem != "" && *event.TextOf(&d.Call, typ.Required) == "":
 		d.reject(tracking.Code(typ.Code), fields.Names[typ.Required], typ.Problem)
 	}
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 )
 
@@ -129,7 +129,7 @@ func checkStored(t *testing.T, in *testIngest) {
 	t.Helper()
 	for _, call := range in.Stored() {
 		require.True(t, json.Valid(call.Body), "%.200q", call.Body)
-		again, err := callfields.ReadCall(call.Source, call.Body)
+		again, err := event.ReadCall(call.Source, call.Body)
 		require.NoError(t, err)
 		require.Equal(t, call, again)
 	}

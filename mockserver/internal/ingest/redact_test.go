@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -42,7 +42,7 @@ func TestSourceRedactsCallsBeforeTheyAreStored(t *testing.T) {
 	assert.Equal(t, map[string]any{"locale": "de"}, stored[1].Context())
 	assert.Equal(t, "eve", stored[2].UserID, "a source without redaction")
 	for _, call := range stored[:2] {
-		again, err := callfields.ReadCall(call.Source, call.Body)
+		again, err := event.ReadCall(call.Source, call.Body)
 		require.NoError(t, err)
 		assert.Equal(t, again, call)
 		for _, secret := range []string{"ada", "bob", "1.2.3.4", "5.6.7.8", "4111"} {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
@@ -101,7 +100,7 @@ func (s *sorter) redact(d *draft, rules *redact.Rules, c *tracking.Call) {
 	*all = append((*all)[:start], rules.Apply(nil, c.Body)...)
 	c.Body = (*all)[start:len(*all):len(*all)]
 	for _, id := range []fields.Field{fields.UserID, fields.AnonymousID, fields.PreviousID, fields.GroupID} {
-		if text := callfields.TextOf(c, id); *text != "" && rules.Hashes(fields.Names[id]) {
+		if text := event.TextOf(c, id); *text != "" && rules.Hashes(fields.Names[id]) {
 			*text = rules.Text(*text)
 		}
 	}

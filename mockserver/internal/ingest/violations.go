@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -109,7 +108,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 		Integrations struct{}            `json:"integrations"`
 		Properties   violationProperties `json:"properties"`
 	}{c.Type, c.Event, c.UserID, c.ID, context, struct{}{}, violationProperties{
-		AppVersion: app.Version, EventMessageID: of.ID, EventName: callfields.EventName(of), EventType: of.Type,
+		AppVersion: app.Version, EventMessageID: of.ID, EventName: event.NameOf(of), EventType: of.Type,
 		EventSentAt: of.SentAt, EventTimestamp: of.Timestamp, SourceID: of.Source, SourceName: of.Source, SourceSlug: of.Source,
 		TrackingPlanID: v.Plan, TrackingPlanName: v.Plan,
 		ViolationDescription: v.Message, ViolationType: v.Kind,

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -59,7 +58,7 @@ func TestPlanViolations(t *testing.T) {
 	require.Equal(t, success, rejecting.post("/v1/batch", mixedCalls).Body.String())
 	require.Equal(t, []string{"1", "4"}, ids(rejecting.Stored()))
 	for _, c := range rejecting.Stored() {
-		again, err := callfields.ReadCall(c.Source, c.Body)
+		again, err := event.ReadCall(c.Source, c.Body)
 		require.NoError(t, err, "%s", c.Body)
 		assert.Equal(t, c, again)
 	}
@@ -99,7 +98,7 @@ func TestViolationsAreReportedOnce(t *testing.T) {
 	}
 	require.Len(t, in.Stored(), 8)
 	report := in.Stored()[4]
-	again, err := callfields.ReadCall("violations", report.Body)
+	again, err := event.ReadCall("violations", report.Body)
 	require.NoError(t, err)
 	assert.Equal(t, report, again)
 	assert.Equal(t, ingest.ViolationEvent, report.Event)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -281,7 +280,7 @@ func oddMembers(body []byte) (odd []oddMember) {
 			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
 				odd = append(odd, oddMember{text.Cut(80, name), meant})
 			}
-		case callfields.TextOf(new(tracking.Call), f) != nil && page.KindOf(m.Value) == "num":
+		case event.TextOf(new(tracking.Call), f) != nil && page.KindOf(m.Value) == "num":
 			odd = append(odd, oddMember{name: name})
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
@@ -31,7 +31,7 @@ func (in *Inspector) known() search.Known {
 	})
 	events, users := search.Counter{}, search.Counter{}
 	for i := range calls {
-		events.Add(callfields.EventName(&calls[i]))
+		events.Add(event.NameOf(&calls[i]))
 		users.Add(calls[i].UserID)
 	}
 	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames(), "destination": in.c.Settings().DestinationNames()}}

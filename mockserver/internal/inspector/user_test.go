@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -44,7 +43,7 @@ func add(t testing.TB, h *history.History, n int, members string) (ref string) {
 	t.Helper()
 	at := start.Add(time.Duration(n) * time.Second).Format(time.RFC3339)
 	id := fmt.Sprint("m", n)
-	c, err := callfields.ReadCall("web", []byte(fmt.Sprintf(`{"messageId":%q,"timestamp":%q,"receivedAt":%q,%s}`, id, at, at, members)))
+	c, err := event.ReadCall("web", []byte(fmt.Sprintf(`{"messageId":%q,"timestamp":%q,"receivedAt":%q,%s}`, id, at, at, members)))
 	require.NoError(t, err)
 	h.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{c}}})
 	return history.RefOfCall("web", id)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -31,7 +31,7 @@ type Loss struct {
 // A FailedCall is a call that failed permanently, or a filtered call that is kept for replay.
 type FailedCall struct {
 	Call     tracking.Call
-	Trace    *tracecontext.Context // trace context of the request that contained the call, or nil
+	Trace    *event.Trace // trace context of the request that contained the call, or nil
 	Filtered bool
 	Reason   string
 	FailedAt time.Time

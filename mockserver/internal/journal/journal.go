@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -87,7 +86,7 @@ type Journal interface {
 	// yields calls that were replayed from StateFailed, or kept calls that were replayed from
 	// StateFiltered. traces contains the trace contexts of the calls. If only some calls were
 	// replayed, the error is a *PartialReplayError.
-	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
+	Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error
 
 	// Failed yields the failed calls of a destination and the filtered calls that are kept,
 	// oldest first, until yield returns false. It yields all calls that the ledger counted when
@@ -196,7 +195,7 @@ type Entry struct {
 	// there are no notes.
 	Notes []string
 	// Traces contains, for each of Calls, the trace context of the request.
-	Traces tracecontext.List
+	Traces event.Traces
 }
 
 // Position returns the position of one of Calls among all calls, in the order in which calls were

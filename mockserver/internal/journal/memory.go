@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -114,7 +113,7 @@ func (j *memoryJournal) Append(_ context.Context, b event.Batch) error {
 	if len(wanting) == 0 {
 		return nil
 	}
-	traces := tracecontext.Repeat(b.Trace, len(b.Calls))
+	traces := event.RepeatTrace(b.Trace, len(b.Calls))
 	stored := &storedBatch{size: memoryOf(b.Calls...) + traces.Size()}
 	if size := stored.size + int64(len(wanting))*entryBytes; j.bytes+size > j.maxBytes {
 		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch takes %d", ErrFull, j.bytes, j.maxBytes, size)
@@ -166,7 +165,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 	return nil
 }
 
-func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
+func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	q := j.queues[destination]
@@ -488,7 +487,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 }
 
 // add appends a call to a new entry, with its trace, its place and its note.
-func (e *Entry) add(c tracking.Call, trace *tracecontext.Context, place int, note string) {
+func (e *Entry) add(c tracking.Call, trace *event.Trace, place int, note string) {
 	e.Traces = e.Traces.With(len(e.Calls), trace)
 	e.Places = append(e.Places, place)
 	if note != "" && e.Notes == nil {

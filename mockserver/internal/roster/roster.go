@@ -22,6 +22,31 @@ type Seq = iter.Seq2[Entry, error]
 // Empty is an empty Seq.
 func Empty(func(Entry, error) bool) {}
 
+// values yields entries.
+func values(entries []Entry) Seq {
+	return func(yield func(Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Filter yields the entries that keep accepts. keep may change an entry.
+func Filter(entries Seq, keep func(*Entry) bool) Seq {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range entries {
+			if err == nil && !keep(&e) {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // Count returns the number of entries.
 func Count(entries Seq) (n int64, err error) {
 	for _, err := range entries {

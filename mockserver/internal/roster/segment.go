@@ -32,7 +32,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Write writes sorted entries as segments. It calls put for each segment, numbered from 0. put must
 // not retain the bytes. Write returns the numbers of entries and segments.
 func Write(entries Seq, put func(number int, segment []byte) error) (count int64, segments int, err error) {
-	w := writer{put: put}
+	return writeSegments(entries, SegmentSize, put)
+}
+
+func writeSegments(entries Seq, size int, put func(number int, segment []byte) error) (count int64, segments int, err error) {
+	w := writer{put: put, size: size}
 	for e, err := range entries {
 		if err != nil {
 			return 0, 0, err
@@ -50,6 +54,7 @@ func Write(entries Seq, put func(number int, segment []byte) error) (count int64
 
 type writer struct {
 	put      func(int, []byte) error
+	size     int // size at which a segment ends
 	buf      []byte
 	last     string // last user, to find the shared prefix
 	segments int
@@ -63,26 +68,19 @@ func (w *writer) add(e Entry) error {
 	} else {
 		shared = commonPrefix(w.last, e.User)
 	}
+	rest := e.User[shared:]
 	w.buf = binary.AppendUvarint(w.buf, uint64(shared))
-	w.buf = appendValue(appendBytes(w.buf, e.User[shared:]), e.Value)
+	w.buf = append(binary.AppendUvarint(w.buf, uint64(len(rest))), rest...)
+	if e.Value == nil {
+		w.buf = append(w.buf, 0)
+	} else {
+		w.buf = append(binary.AppendUvarint(w.buf, uint64(len(e.Value))+1), e.Value...)
+	}
 	w.last = e.User
-	if len(w.buf) < SegmentSize {
+	if len(w.buf) < w.size {
 		return nil
 	}
 	return w.flush()
-}
-
-// appendBytes appends the length of s, and s.
-func appendBytes(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-// appendValue appends 0 for a nil value, otherwise the length plus 1 and the value.
-func appendValue(dst, value []byte) []byte {
-	if value == nil {
-		return append(dst, 0)
-	}
-	return append(binary.AppendUvarint(dst, uint64(len(value))+1), value...)
 }
 
 func (w *writer) flush() error {

@@ -17,10 +17,9 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -149,11 +148,11 @@ type Request struct {
 
 // Content is the part of a request that does not depend on the settings of the destination.
 type Content struct {
-	ID     string                // messageId
-	Body   []byte                // must not be modified; see [Request.Body]
-	Number int                   // number of the attempt, starting at 1
-	Trace  *tracecontext.Context // trace context of the sender, or nil
-	At     time.Time             // time of the signature
+	ID     string       // messageId
+	Body   []byte       // must not be modified; see [Request.Body]
+	Number int          // number of the attempt, starting at 1
+	Trace  *event.Trace // trace context of the sender, or nil
+	At     time.Time    // time of the signature
 	// Transform changes the body of a call. It may be nil.
 	Transform webhook.Transform
 }
@@ -305,7 +304,7 @@ func (s *Sender) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("invalid URL: %w", httpcheck.BareURLError(err))
+		return nil, fmt.Errorf("invalid URL: %w", http1.BareURLError(err))
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("invalid URL: it has no host, or its protocol is not http or https")
@@ -331,7 +330,7 @@ func (r Request) Header() (http.Header, error) {
 	}
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
-		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
+		if http1.Reserved(canonical) != "" || !http1.IsToken(name) || strings.IndexFunc(value, http1.IsControl) >= 0 {
 			return nil, fmt.Errorf("invalid static header %q: see Settings.Validate", name)
 		}
 		set(canonical, value)
@@ -347,7 +346,7 @@ func (r Request) Header() (http.Header, error) {
 	if r.Gzip {
 		set("Content-Encoding", "gzip")
 	}
-	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
+	if strings.IndexFunc(r.MessageID, http1.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it contains a control character", r.MessageID)
 	}
 	if r.MessageID != "" && r.Calls == 0 {
@@ -362,10 +361,10 @@ func (r Request) Header() (http.Header, error) {
 		set(webhook.StandardSignatureHeader, r.Standard)
 	}
 	if r.TraceParent != "" {
-		set(tracecontext.ParentHeader, r.TraceParent)
+		set(event.TraceParentHeader, r.TraceParent)
 	}
 	if r.TraceState != "" {
-		set(tracecontext.StateHeader, r.TraceState)
+		set(event.TraceStateHeader, r.TraceState)
 	}
 	return h, nil
 }

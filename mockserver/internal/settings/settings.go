@@ -53,84 +53,78 @@ func (s Settings) Validate() error {
 	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
 }
 
-// HashProblems returns a [*webhook.FieldError] for each redaction that hashes values without a key.
-func (s Settings) HashProblems(key []byte) (problems []error) {
-	add := func(at string, r tracking.Redaction) {
-		if problem := HashProblem(r, key); problem != nil {
-			problem.Field = at + "." + problem.Field
+// located returns the problems that check finds in the elements of a list, such as sources. It adds
+// the index of the element to the field names.
+func located[T any](list string, all []T, check func(T) error) (problems []error) {
+	for i, one := range all {
+		for _, problem := range FieldErrors(check(one)) {
+			problem.Field = fmt.Sprintf("%s[%d].%s", list, i, problem.Field)
 			problems = append(problems, problem)
 		}
-	}
-	for i, source := range s.Sources {
-		add(fmt.Sprintf("sources[%d]", i), source.Redact)
-	}
-	for i, d := range s.Destinations {
-		add(fmt.Sprintf("destinations[%d]", i), d.Redact)
 	}
 	return problems
 }
 
-// HashProblem returns the problem of a redaction that hashes values without a key, or nil.
-func HashProblem(r tracking.Redaction, key []byte) *webhook.FieldError {
+// HashProblems returns a [*webhook.FieldError] for each redaction that hashes values without a key.
+func (s Settings) HashProblems(key []byte) []error {
+	return append(
+		located("sources", s.Sources, func(source tracking.Source) error { return HashProblem(source.Redact, key) }),
+		located("destinations", s.Destinations, func(d tracking.Destination) error { return HashProblem(d.Redact, key) })...)
+}
+
+// HashProblem returns the [*webhook.FieldError] of a redaction that hashes values without a key, or
+// nil.
+func HashProblem(r tracking.Redaction, key []byte) error {
 	if len(r.Hash) == 0 || len(key) > 0 {
 		return nil
 	}
 	return &webhook.FieldError{Field: "redact.hash", Problem: "requires a key", Hint: "set redactKey in the configuration file"}
 }
 
-func (s Settings) sourceProblems() (problems []error) {
-	add := func(i int, field, problem, hint string) {
-		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Hint: hint})
-	}
+func (s Settings) sourceProblems() []error {
 	names, keys := map[string]bool{}, map[string]string{}
-	for i, source := range s.Sources {
-		if problem, hint := nameProblem("source", source.Name, names); problem != "" {
-			add(i, "name", problem, hint)
+	return located("sources", s.Sources, func(source tracking.Source) error {
+		problems := []error{nameProblem("source", source.Name, names)}
+		add := func(field, problem, hint string) {
+			problems = append(problems, &webhook.FieldError{Field: field, Problem: problem, Hint: hint})
 		}
 		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
-			add(i, "writeKey", "is empty", "give source "+text.Quote(text.MaxRepeated, source.Name)+" a write key")
+			add("writeKey", "is empty", "give source "+text.Quote(text.MaxRepeated, source.Name)+" a write key")
 		case taken:
-			add(i, "writeKey", fmt.Sprintf("duplicates the write key of source %q", other), "give each source its own write key")
+			add("writeKey", fmt.Sprintf("duplicates the write key of source %q", other), "give each source its own write key")
 		}
 		if source.CallsPerSecond < 0 {
-			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a positive number, or omit it")
-		}
-		for _, err := range FieldErrors(errors.Join(source.Redact.Problems()...)) {
-			add(i, err.Field, err.Problem, err.Hint)
+			add("callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a positive number, or omit it")
 		}
 		keys[source.WriteKey] = source.Name
-	}
-	return problems
+		return errors.Join(append(problems, source.Redact.Problems()...)...)
+	})
 }
 
-func (s Settings) destinationProblems() (problems []error) {
+func (s Settings) destinationProblems() []error {
 	taken := map[string]bool{}
-	for i, d := range s.Destinations {
-		at := fmt.Sprintf("destinations[%d].", i)
-		if problem, hint := nameProblem("destination", d.Name, taken); problem != "" {
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: problem, Hint: hint})
-		}
-		for _, err := range FieldErrors(d.Validate()) {
-			err.Field = at + err.Field
-			problems = append(problems, err)
-		}
-	}
-	return problems
+	return located("destinations", s.Destinations, func(d tracking.Destination) error {
+		return errors.Join(nameProblem("destination", d.Name, taken), d.Validate())
+	})
 }
 
 // nameProblem checks the name of a source or destination, and adds it to the taken names.
-func nameProblem(kind, name string, taken map[string]bool) (problem, hint string) {
-	defer func() { taken[name] = true }()
+func nameProblem(kind, name string, taken map[string]bool) error {
+	problem, hint := "", ""
 	switch {
 	case name == "":
-		return "is empty", "give the " + kind + " a name"
+		problem, hint = "is empty", "give the "+kind+" a name"
 	case taken[name]:
-		return fmt.Sprintf("duplicates %q", name), "give each " + kind + " a unique name"
+		problem, hint = fmt.Sprintf("duplicates %q", name), "give each "+kind+" a unique name"
 	case isTooLong(name):
-		return nameTooLong, "use a shorter name"
+		problem, hint = nameTooLong, "use a shorter name"
 	}
-	return "", ""
+	taken[name] = true
+	if problem == "" {
+		return nil
+	}
+	return &webhook.FieldError{Field: "name", Problem: problem, Hint: hint}
 }
 
 // FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order. They are

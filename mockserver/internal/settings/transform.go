@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -28,8 +29,8 @@ func Transform(compile func(string) (webhook.Transform, error), program string) 
 	return func([]byte) ([]byte, error) { return nil, err }
 }
 
-// TransformProblem returns the problem of a destination's program, or nil. compile may be nil.
-func TransformProblem(compile func(string) (webhook.Transform, error), program string) *webhook.FieldError {
+// TransformProblem returns the [*webhook.FieldError] of a destination's program, or nil. compile may be nil.
+func TransformProblem(compile func(string) (webhook.Transform, error), program string) error {
 	if program == "" {
 		return nil
 	}
@@ -43,12 +44,6 @@ func TransformProblem(compile func(string) (webhook.Transform, error), program s
 }
 
 // TransformProblems returns a [*webhook.FieldError] for each invalid program.
-func (s Settings) TransformProblems(compile func(string) (webhook.Transform, error)) (problems []error) {
-	for i, d := range s.Destinations {
-		if problem := TransformProblem(compile, d.Transform); problem != nil {
-			problem.Field = fmt.Sprintf("destinations[%d].%s", i, problem.Field)
-			problems = append(problems, problem)
-		}
-	}
-	return problems
+func (s Settings) TransformProblems(compile func(string) (webhook.Transform, error)) []error {
+	return located("destinations", s.Destinations, func(d tracking.Destination) error { return TransformProblem(compile, d.Transform) })
 }

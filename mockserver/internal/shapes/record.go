@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // recordVersion is the version of the stored format.
@@ -21,41 +20,34 @@ type segment struct {
 }
 
 type sketchRecord struct {
-	Slot       int               `json:"slot"`
-	Source     string            `json:"source"`
-	Type       string            `json:"type"`
-	Name       string            `json:"name,omitempty"`
-	Calls      uint64            `json:"calls"`
-	Sampled    uint64            `json:"looks"`
-	FirstAt    int64             `json:"first"`
-	LastAt     int64             `json:"last"`
-	Others     uint64            `json:"others,omitempty"`
-	Cut        uint64            `json:"cut,omitempty"`
-	Violating  uint64            `json:"violating,omitempty"`
-	Violations []violationRecord `json:"violations,omitempty"`
-	Members    []nodeRecord      `json:"members,omitempty"`
-}
-
-type violationRecord struct {
-	tracking.Violation
-	Calls  uint64 `json:"calls"`
-	LastAt int64  `json:"last"`
-	Call   string `json:"call,omitempty"`
+	Slot       int          `json:"slot"`
+	Source     string       `json:"source"`
+	Type       string       `json:"type"`
+	Name       string       `json:"name,omitempty"`
+	Calls      uint64       `json:"calls"`
+	Sampled    uint64       `json:"looks"`
+	FirstAt    int64        `json:"first"`
+	LastAt     int64        `json:"last"`
+	Others     uint64       `json:"others,omitempty"`
+	Cut        uint64       `json:"cut,omitempty"`
+	Violating  uint64       `json:"violating,omitempty"`
+	Violations []violation  `json:"violations,omitempty"`
+	Members    []nodeRecord `json:"members,omitempty"`
 }
 
 // A nodeRecord is a stored node. Its JSON names are short because there are many nodes.
 type nodeRecord struct {
-	Name      string        `json:"n,omitempty"`
-	Calls     uint64        `json:"c"`
-	FirstLook uint64        `json:"fl"`
-	LastLook  uint64        `json:"ll"`
-	FirstAt   int64         `json:"fa"`
-	LastAt    int64         `json:"la"`
-	Kinds     []kindRecord  `json:"k,omitempty"`
-	Values    []valueRecord `json:"v,omitempty"`
-	Many      bool          `json:"x,omitempty"`
-	Members   []nodeRecord  `json:"m,omitempty"`
-	Items     *nodeRecord   `json:"i,omitempty"`
+	Name      string       `json:"n,omitempty"`
+	Calls     uint64       `json:"c"`
+	FirstLook uint64       `json:"fl"`
+	LastLook  uint64       `json:"ll"`
+	FirstAt   int64        `json:"fa"`
+	LastAt    int64        `json:"la"`
+	Kinds     []kindRecord `json:"k,omitempty"`
+	Values    []valueCount `json:"v,omitempty"`
+	Many      bool         `json:"x,omitempty"`
+	Members   []nodeRecord `json:"m,omitempty"`
+	Items     *nodeRecord  `json:"i,omitempty"`
 }
 
 type kindRecord struct {
@@ -66,11 +58,6 @@ type kindRecord struct {
 	Call   string `json:"m,omitempty"`
 }
 
-type valueRecord struct {
-	JSON  string `json:"j"`
-	Count uint64 `json:"c"`
-}
-
 // record returns the record of a sketch.
 func (s *sketch) record() sketchRecord {
 	r := sketchRecord{
@@ -79,7 +66,7 @@ func (s *sketch) record() sketchRecord {
 	}
 	for _, v := range s.violations {
 		v.Message = "" // the message may contain a value
-		r.Violations = append(r.Violations, violationRecord{v.Violation, v.calls, v.lastAt, v.call})
+		r.Violations = append(r.Violations, v)
 	}
 	return r
 }
@@ -101,8 +88,8 @@ func (n *node) record() nodeRecord {
 		r.Kinds = append(r.Kinds, kindRecord{kindNames[k.kind].typ, kindNames[k.kind].format, k.count, k.lastAt, k.call})
 	}
 	for _, v := range n.values {
-		if !n.truncated && v.count > 1 && isPublic(v.json) {
-			r.Values = append(r.Values, valueRecord{v.json, v.count})
+		if !n.truncated && v.Count > 1 && isPublic(v.JSON) {
+			r.Values = append(r.Values, v)
 		}
 	}
 	if n.items != nil {
@@ -131,14 +118,14 @@ func (s *sketch) merge(from *sketchRecord) {
 	s.mergeMembers(&s.root, from.Members, 1)
 }
 
-func (s *sketch) mergeViolation(from violationRecord) {
+func (s *sketch) mergeViolation(from violation) {
 	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == from.Kind && v.Pointer == from.Pointer })
 	if i >= 0 {
-		s.violations[i].calls += from.Calls
+		s.violations[i].Calls += from.Calls
 		return
 	}
 	if len(s.violations) < maxViolations && s.take(violationBytes+len(from.Pointer)+len(from.Message)) {
-		s.violations = append(s.violations, violation{from.Violation, from.Calls, from.LastAt, from.Call})
+		s.violations = append(s.violations, from)
 	}
 }
 
@@ -210,14 +197,14 @@ func (s *sketch) mergeKind(n *node, from kindRecord) {
 	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
 }
 
-func (s *sketch) mergeValue(n *node, from valueRecord) {
-	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == from.JSON })
+func (s *sketch) mergeValue(n *node, from valueCount) {
+	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == from.JSON })
 	switch {
 	case n.truncated:
 	case i >= 0:
-		n.values[i].count += from.Count
+		n.values[i].Count += from.Count
 	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
-		n.values = append(slices.Grow(n.values, 1), valueCount{from.JSON, from.Count})
+		n.values = append(slices.Grow(n.values, 1), from)
 	default:
 		n.truncateValues(s)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -25,7 +24,7 @@ var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 // call parses a call of a source.
 func call(t testing.TB, source, body string) tracking.Call {
 	t.Helper()
-	c, err := callfields.ReadCall(source, []byte(body))
+	c, err := event.ReadCall(source, []byte(body))
 	require.NoError(t, err)
 	if c.ReceivedAt.IsZero() {
 		c.ReceivedAt = now

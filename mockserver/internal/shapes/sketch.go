@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -45,7 +45,7 @@ type key struct{ source, typ, name string }
 
 // keyOf returns the event of a call. ok is false for calls of other types.
 func keyOf(c *tracking.Call) (key, bool) {
-	return key{c.Source, c.Type, callfields.EventName(c)}, slices.Contains(fields.EventTypes, c.Type)
+	return key{c.Source, c.Type, event.NameOf(c)}, slices.Contains(fields.EventTypes, c.Type)
 }
 
 // A sketch contains the collected data of an event.
@@ -89,19 +89,20 @@ type kindCount struct {
 	call   string // messageId of the newest call with this kind, if the kind is unusual
 }
 
-// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value.
+// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value. Repeated values
+// are stored.
 type valueCount struct {
-	json  string
-	count uint64
+	JSON  string `json:"j"`
+	Count uint64 `json:"c"`
 }
 
 // A violation counts calls that violate the plan in the same way. Its message is that of the first
 // such call.
 type violation struct {
-	tracking.Violation
-	calls  uint64
-	lastAt int64
-	call   string // messageId of the newest call
+	tracking.Violation        // stored without the message, which may contain a value
+	Calls              uint64 `json:"calls"`
+	LastAt             int64  `json:"last"`
+	Call               string `json:"call,omitempty"` // messageId of the newest call
 }
 
 // take reserves n bytes for the sketch. It returns false if the limit of the sketch or of all
@@ -155,8 +156,8 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 func (n *node) addValue(s *sketch, raw []byte) {
 	if !n.truncated {
 		for i := range n.values {
-			if v := &n.values[i]; v.json == string(raw) {
-				v.count++
+			if v := &n.values[i]; v.JSON == string(raw) {
+				v.Count++
 				return
 			}
 		}
@@ -169,13 +170,13 @@ func (n *node) addValue(s *sketch, raw []byte) {
 		n.truncateValues(s)
 		return
 	}
-	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.json == value }); i >= 0 {
-		n.values[i].count++
+	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == value }); i >= 0 {
+		n.values[i].Count++
 		return
 	}
 	if n.truncated {
-		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].json)) {
-			n.values[i] = valueCount{json: value}
+		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].JSON)) {
+			n.values[i] = valueCount{JSON: value}
 		}
 		return
 	}
@@ -185,9 +186,9 @@ func (n *node) addValue(s *sketch, raw []byte) {
 			return
 		}
 	}
-	v := valueCount{json: value, count: 1}
+	v := valueCount{JSON: value, Count: 1}
 	if !whole {
-		v.count = 0
+		v.Count = 0
 	}
 	n.values = append(slices.Grow(n.values, 1), v)
 }
@@ -197,7 +198,7 @@ func (n *node) truncateValues(s *sketch) {
 	n.truncated = true
 	keep := min(len(n.values), maxSamples)
 	for _, v := range n.values[keep:] {
-		s.give(valueBytes + len(v.json))
+		s.give(valueBytes + len(v.JSON))
 	}
 	n.values = slices.Clone(n.values[:keep])
 }
@@ -263,8 +264,8 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
 			v.Message = strings.Clone(found.Message)
 		}
-		v.calls++
-		v.lastAt, v.call = at, callID(c)
+		v.Calls++
+		v.LastAt, v.Call = at, callID(c)
 	}
 }
 

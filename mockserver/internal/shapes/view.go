@@ -127,7 +127,7 @@ func (s *sketch) view() Event {
 	}
 	for _, v := range s.violations {
 		v.Message = cmp.Or(v.Message, strings.TrimPrefix(v.Pointer+": "+v.Kind, ": "))
-		e.Violations = append(e.Violations, Violation{v.Violation, v.calls, timeOf(v.lastAt), v.call})
+		e.Violations = append(e.Violations, Violation{v.Violation, v.Calls, timeOf(v.LastAt), v.Call})
 	}
 	e.addMembers(&s.root, nil, "", 0)
 	return e
@@ -196,14 +196,14 @@ func (n *node) view(steps []string, path string, depth int, sampled uint64) Prop
 		}
 	}
 	for _, v := range n.values {
-		value := Value{JSON: json.RawMessage(v.json)}
+		value := Value{JSON: json.RawMessage(v.JSON)}
 		if n.truncated {
 			p.Samples = append(p.Samples, value)
 			continue
 		}
-		value.Count = v.count
+		value.Count = v.Count
 		p.Common = append(p.Common, value)
-		scalars -= min(v.count, scalars)
+		scalars -= min(v.Count, scalars)
 	}
 	p.OtherCount = scalars
 	slices.SortStableFunc(p.Common, func(a, b Value) int { return -cmp.Compare(a.Count, b.Count) })

@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"hash"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -41,9 +43,7 @@ func Check(q Question) Answer {
 		a.Header = "webhook-signature"
 	}
 	a.OfPasted = q.Pasted != nil && bytes.HasSuffix(best.content, q.Pasted)
-	for _, m := range best.mistakes {
-		a.Mistakes = append(a.Mistakes, *m)
-	}
+	a.Mistakes = best.mistakes
 	return a
 }
 
@@ -82,57 +82,46 @@ var hashes = []struct {
 type way struct {
 	scheme   webhook.Signature
 	content  []byte
-	mistakes []*Mistake
+	mistakes []Mistake
 }
 
 // search returns an explanation with fewer mistakes than best. If there is none, it returns best.
 func (s scheme) search(q *Question, best *way) *way {
 	keys, contents := keysOf(q, s.name), contentsOf(q, s.name)
-	try := func(mac func(content []byte) []byte, sum, content []byte, mistakes ...[]*Mistake) {
-		n := 0
-		for _, m := range mistakes {
-			n += len(m)
-		}
-		if best != nil && n >= len(best.mistakes) || !bytes.Equal(mac(content), sum) {
-			return
-		}
-		best = &way{scheme: s.name, content: content}
-		for _, m := range mistakes {
-			best.mistakes = append(best.mistakes, m...)
-		}
-	}
 	for _, r := range readingsOf(q.Given, s.name) {
+		try := func(mac func(content []byte) []byte, wrong ...[]Mistake) {
+			for _, c := range contents {
+				mistakes := slices.Concat(append(wrong, c.wrong)...)
+				if (best == nil || len(mistakes) < len(best.mistakes)) && bytes.Equal(mac(c.bytes), r.bytes) {
+					best = &way{s.name, c.bytes, mistakes}
+				}
+			}
+		}
 		if s.name == webhook.SignatureStandard {
-			s.tryPrivate(q, r, contents, try)
+			s.tryPrivate(q, r, try)
 		}
 		for _, h := range hashes {
-			if h.new().Size() != len(r.sum) {
+			if h.new().Size() != len(r.bytes) {
 				continue
 			}
-			var hashWrong []*Mistake
+			var hashWrong []Mistake
 			if h.name != s.hash {
-				hashWrong = []*Mistake{wrongHash(h.name, s.hashing)}
+				hashWrong = []Mistake{wrongHash(h.name, s.hashing)}
 			}
 			for _, k := range keys {
 				mac := hmac.New(h.new, k.bytes)
-				of := func(content []byte) []byte {
+				try(func(content []byte) []byte {
 					mac.Reset()
 					mac.Write(content)
 					return mac.Sum(nil)
-				}
-				for _, c := range contents {
-					try(of, r.sum, c.bytes, hashWrong, r.wrong, k.wrong, c.wrong)
-				}
+				}, hashWrong, r.wrong, k.wrong)
 			}
 			for _, p := range plainForms {
-				of := func(content []byte) []byte {
+				try(func(content []byte) []byte {
 					sum := h.new()
 					sum.Write(p.join(q.Secret, content))
 					return sum.Sum(nil)
-				}
-				for _, c := range contents {
-					try(of, r.sum, c.bytes, []*Mistake{noHMAC(h.name, p.over, s.hashing)}, r.wrong, c.wrong)
-				}
+				}, []Mistake{noHMAC(h.name, p.over, s.hashing)}, r.wrong)
 			}
 		}
 	}
@@ -152,19 +141,16 @@ var plainForms = []struct {
 }
 
 // tryPrivate tries private keys. Their signatures are deterministic, so they can be compared.
-func (s scheme) tryPrivate(q *Question, r reading, contents []content, try func(mac func([]byte) []byte, sum, content []byte, mistakes ...[]*Mistake)) {
+func (s scheme) tryPrivate(q *Question, r variant, try func(mac func([]byte) []byte, wrong ...[]Mistake)) {
 	for n, secret := range []string{q.Secret, q.Previous} {
-		if len(secret) < len(asymmetricPrefix) || secret[:len(asymmetricPrefix)] != asymmetricPrefix {
+		if !strings.HasPrefix(secret, asymmetricPrefix) {
 			continue
 		}
-		var before []*Mistake
+		var before []Mistake
 		if n > 0 {
-			before = []*Mistake{{Text: "Signed with the previous private key."}}
+			before = []Mistake{{Text: "Signed with the previous private key."}}
 		}
-		of := func(content []byte) []byte { return signPrivate(secret, content) }
-		for _, c := range contents {
-			try(of, r.sum, c.bytes, r.wrong, before, c.wrong)
-		}
+		try(func(content []byte) []byte { return signPrivate(secret, content) }, r.wrong, before)
 	}
 }
 
@@ -181,7 +167,7 @@ func signPrivate(secret string, content []byte) []byte {
 		return nil
 	}
 	for _, r := range standardReadings(text) {
-		return r.sum
+		return r.bytes
 	}
 	return nil
 }

@@ -9,46 +9,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A content is a byte string that the receiver may have signed, with the mistakes that lead to it.
-type content struct {
-	bytes []byte
-	wrong []*Mistake
-}
-
 // contentsOf returns the byte strings that the receiver may have signed. The correct one is first.
-func contentsOf(q *Question, s webhook.Signature) (all []content) {
+func contentsOf(q *Question, s webhook.Signature) (all []variant) {
 	bodies := bodiesOf(q)
 	if s != webhook.SignatureStandard {
 		all = append(all, bodies...)
 		if len(bodies) > 0 {
 			for _, at := range q.Sent {
-				all = append(all, content{stamped(at.ID+"."+at.Timestamp+".", bodies[0].bytes), append(bodies[0].wrong,
-					&Mistake{"Your receiver signs the ID, the timestamp and the body. X-Signature covers only the body; webhook-signature covers all three.", mend(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)})})
+				all = append(all, bodies[0].but(stamped(at.ID+"."+at.Timestamp+".", bodies[0].bytes),
+					Mistake{"Your receiver signs the ID, the timestamp and the body. X-Signature covers only the body; webhook-signature covers all three.", mend(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)}))
 			}
 		}
 		return all
 	}
 	for n, at := range q.Sent {
-		var older []*Mistake
+		var older []Mistake
 		if n > 0 {
-			older = []*Mistake{{Text: "This is the signature of an earlier attempt. Each attempt has its own timestamp and signature: compare values from one request."}}
+			older = []Mistake{{Text: "This is the signature of an earlier attempt. Each attempt has its own timestamp and signature: compare values from one request."}}
 		}
 		for _, b := range bodies {
-			all = append(all, content{stamped(at.ID+"."+at.Timestamp+".", b.bytes), append(older[:len(older):len(older)], b.wrong...)})
+			all = append(all, variant{wrong: older}.but(stamped(at.ID+"."+at.Timestamp+".", b.bytes), b.wrong...))
 		}
 		if len(bodies) > 0 {
 			all = append(all, unstamped(at, bodies[0], older)...)
 		}
 	}
 	for _, b := range bodies {
-		all = append(all, content{b.bytes, append(b.wrong[:len(b.wrong):len(b.wrong)],
-			&Mistake{"Your receiver signs only the body. webhook-signature covers the ID, the timestamp and the body, separated by dots.", contentLines})})
+		all = append(all, b.but(b.bytes, Mistake{"Your receiver signs only the body. webhook-signature covers the ID, the timestamp and the body, separated by dots.", contentLines}))
 	}
 	return all
 }
 
 // unstamped returns contents in which the prefix is wrong or incomplete.
-func unstamped(at Stamp, b content, older []*Mistake) (all []content) {
+func unstamped(at Stamp, b variant, older []Mistake) (all []variant) {
 	for _, way := range []struct{ before, says string }{
 		{at.Timestamp + ".", "Your receiver signs the timestamp and the body, without the ID"},
 		{at.ID + ".", "Your receiver signs the ID and the body, without the timestamp"},
@@ -56,8 +49,8 @@ func unstamped(at Stamp, b content, older []*Mistake) (all []content) {
 		{at.ID + at.Timestamp, "Your receiver omits the dots"},
 		{at.ID + "." + at.Timestamp + "000.", "Your receiver uses a timestamp in milliseconds"},
 	} {
-		wrong := append(append(older[:len(older):len(older)], b.wrong...), &Mistake{way.says + ". webhook-signature covers webhook-id, a dot, the unchanged webhook-timestamp, a dot, and the body.", contentLines})
-		all = append(all, content{stamped(way.before, b.bytes), wrong})
+		v := variant{wrong: older}.but(stamped(way.before, b.bytes), b.wrong...)
+		all = append(all, v.but(v.bytes, Mistake{way.says + ". webhook-signature covers webhook-id, a dot, the unchanged webhook-timestamp, a dot, and the body.", contentLines}))
 	}
 	return all
 }
@@ -71,7 +64,7 @@ const smallBody = 64 << 10
 
 // bodiesOf returns the bodies that the receiver may have signed. The first one is the body that the
 // collector signed or, if it is unknown, the pasted body.
-func bodiesOf(q *Question) (all []content) {
+func bodiesOf(q *Question) (all []variant) {
 	add := func(body []byte, says string) {
 		for _, known := range all {
 			if bytes.Equal(known.bytes, body) {
@@ -81,9 +74,9 @@ func bodiesOf(q *Question) (all []content) {
 		if body == nil {
 			return
 		}
-		c := content{bytes: body}
+		c := variant{bytes: body}
 		if says != "" {
-			c.wrong = []*Mistake{{says + " Sign the raw bytes before parsing them.", rawLines}}
+			c.wrong = []Mistake{{says + " Sign the raw bytes before parsing them.", rawLines}}
 		}
 		all = append(all, c)
 	}

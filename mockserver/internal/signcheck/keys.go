@@ -3,6 +3,7 @@ package signcheck
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -11,33 +12,18 @@ import (
 // Prefixes of Standard Webhooks secrets.
 const symmetricPrefix, asymmetricPrefix = "whsec_", "whsk_"
 
-// A key is a key that the receiver may have used, with the mistakes that lead to it.
-type key struct {
-	bytes []byte
-	wrong []*Mistake
-}
-
 // keysOf returns the keys that the receiver may have used. The correct one is first.
-func keysOf(q *Question, s webhook.Signature) (all []key) {
-	for _, secret := range []struct {
-		text  string
-		wrong []*Mistake
-	}{
-		{q.Secret, nil},
-		{q.Previous, []*Mistake{{Text: "Your receiver uses the previous secret. Update it to the new secret, or accept both until all receivers are updated. webhook-signature contains a signature for each secret; X-Signature uses only the new one."}}},
+func keysOf(q *Question, s webhook.Signature) (all []variant) {
+	for _, secret := range []variant{
+		{bytes: []byte(q.Secret)},
+		{[]byte(q.Previous), []Mistake{{Text: "Your receiver uses the previous secret. Update it to the new secret, or accept both until all receivers are updated. webhook-signature contains a signature for each secret; X-Signature uses only the new one."}}},
 	} {
-		if secret.text == "" {
+		text := string(secret.bytes)
+		if text == "" {
 			continue
 		}
-		right := rightKey
-		if s != webhook.SignatureStandard {
-			right = func(text string) []byte { return []byte(text) }
-		}
-		for _, form := range textForms(secret.text) {
-			all = append(all, key{right(form.text), with(secret.wrong, form.wrong)})
-		}
-		for _, k := range decodedForms(secret.text, s) {
-			all = append(all, key{k.bytes, append(secret.wrong[:len(secret.wrong):len(secret.wrong)], k.wrong...)})
+		for _, k := range slices.Concat(textForms(text, s), decodedForms(text, s)) {
+			all = append(all, secret.but(k.bytes, k.wrong...))
 		}
 	}
 	// If an environment variable is not set, the secret has one of these values.
@@ -46,16 +32,9 @@ func keysOf(q *Question, s webhook.Signature) (all []key) {
 		if unset != "" {
 			says = "Your receiver's secret is the word " + unset + ": its environment variable is not set."
 		}
-		all = append(all, key{[]byte(unset), []*Mistake{{Text: says}}})
+		all = append(all, variant{[]byte(unset), []Mistake{{Text: says}}})
 	}
 	return all
-}
-
-func with(wrong []*Mistake, more *Mistake) []*Mistake {
-	if more == nil {
-		return wrong
-	}
-	return append(wrong[:len(wrong):len(wrong)], more)
 }
 
 // rightKey returns the correct key of a Standard Webhooks secret.
@@ -68,14 +47,17 @@ func rightKey(secret string) []byte {
 	return []byte(secret)
 }
 
-type textForm struct {
-	text  string
-	wrong *Mistake
-}
-
-// textForms returns variants of the secret that are caused by common errors in copying and files.
-func textForms(secret string) []textForm {
-	forms := []textForm{{text: secret}}
+// textForms returns the keys of variants of the secret that are caused by common errors in copying
+// and files. The correct one is first.
+func textForms(secret string, s webhook.Signature) (forms []variant) {
+	add := func(text string, wrong ...Mistake) {
+		k := []byte(text)
+		if s == webhook.SignatureStandard {
+			k = rightKey(text)
+		}
+		forms = append(forms, variant{k, wrong})
+	}
+	add(secret)
 	for _, f := range []struct{ text, has string }{
 		{secret + "\n", "ends with a line break, as in a file"},
 		{secret + "\r\n", "ends with a line break (CR LF), as in a file"},
@@ -85,18 +67,18 @@ func textForms(secret string) []textForm {
 		{`"` + secret + `"`, "includes double quotes"},
 		{"'" + secret + "'", "includes single quotes"},
 	} {
-		forms = append(forms, textForm{f.text, &Mistake{"Your receiver's secret " + f.has + "; the destination's secret does not.", trimLines}})
+		add(f.text, Mistake{"Your receiver's secret " + f.has + "; the destination's secret does not.", trimLines})
 	}
 	if trimmed := strings.Trim(strings.TrimSpace(secret), `"'`); trimmed != secret {
-		forms = append(forms, textForm{trimmed, &Mistake{Text: "The destination's secret has surrounding white space or quotes; your receiver's does not. Remove them from the destination."}})
+		add(trimmed, Mistake{Text: "The destination's secret has surrounding white space or quotes; your receiver's does not. Remove them from the destination."})
 	}
 	return forms
 }
 
 // decodedForms returns keys that result from decoding the secret wrongly, or not at all.
-func decodedForms(secret string, s webhook.Signature) (all []key) {
+func decodedForms(secret string, s webhook.Signature) (all []variant) {
 	add := func(k []byte, says string, lines []Line) {
-		all = append(all, key{k, []*Mistake{{says, lines}}})
+		all = append(all, variant{k, []Mistake{{says, lines}}})
 	}
 	text, prefixed := strings.CutPrefix(secret, symmetricPrefix)
 	standard := s == webhook.SignatureStandard

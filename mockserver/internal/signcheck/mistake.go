@@ -1,11 +1,26 @@
 package signcheck
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Mistake is a mistake of a receiver.
 type Mistake struct {
 	Text string // the mistake, and the correct behavior
 	Mend []Line // code that fixes it; empty if the code is correct
+}
+
+// A variant is a key, a content or a digest that the receiver may have used, with the mistakes that
+// lead to it.
+type variant struct {
+	bytes []byte
+	wrong []Mistake
+}
+
+// but returns a variant with other bytes and more mistakes.
+func (v variant) but(bytes []byte, more ...Mistake) variant {
+	return variant{bytes, slices.Concat(v.wrong, more)}
 }
 
 // A Line is a line of code.
@@ -30,12 +45,12 @@ var (
 	}
 )
 
-func wrongHash(name string, right hashing) *Mistake {
-	return &Mistake{fmt.Sprintf("Your receiver uses %s. %s.", name, right.words), mend(right.golang, right.node, right.python)}
+func wrongHash(name string, right hashing) Mistake {
+	return Mistake{fmt.Sprintf("Your receiver uses %s. %s.", name, right.words), mend(right.golang, right.node, right.python)}
 }
 
-func noHMAC(name, over string, right hashing) *Mistake {
-	return &Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s. %s with the secret as the key.", name, over, right.words), mend(right.golang, right.node, right.python)}
+func noHMAC(name, over string, right hashing) Mistake {
+	return Mistake{fmt.Sprintf("Your receiver computes a plain %s over %s. %s with the secret as the key.", name, over, right.words), mend(right.golang, right.node, right.python)}
 }
 
 // Code that fixes common mistakes.

@@ -8,17 +8,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A reading is a digest that the signature may contain, with the mistakes in its encoding.
-type reading struct {
-	sum   []byte
-	wrong []*Mistake
-}
-
 // maxReadings is the maximum number of signatures that are read from a webhook-signature header.
 const maxReadings = 4
 
 // readingsOf returns the digests that a signature string may contain.
-func readingsOf(given string, s webhook.Signature) (all []reading) {
+func readingsOf(given string, s webhook.Signature) (all []variant) {
 	given = strings.Trim(strings.TrimSpace(given), `"'`)
 	if name, value, ok := strings.Cut(given, ":"); ok && (strings.EqualFold(name, webhook.SignatureHeader) || strings.EqualFold(name, webhook.StandardSignatureHeader)) {
 		given = strings.TrimSpace(value) // given is a complete header line
@@ -32,43 +26,43 @@ func readingsOf(given string, s webhook.Signature) (all []reading) {
 	return serviceReadings(given)
 }
 
-func serviceReadings(text string) (all []reading) {
-	var wrong []*Mistake
+func serviceReadings(text string) (all []variant) {
+	var wrong []Mistake
 	for _, prefix := range []string{"sha1=", "sha256=", "sha512=", "v1=", "v1,"} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text = rest
-			wrong = append(wrong, &Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Mend: hexLines})
+			wrong = append(wrong, Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Mend: hexLines})
 			break
 		}
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
 		if strings.ToLower(text) != text {
-			wrong = append(wrong, &Mistake{"The signature is upper-case hex. X-Signature is lower case, so a string comparison fails.", hexLines})
+			wrong = append(wrong, Mistake{"The signature is upper-case hex. X-Signature is lower case, so a string comparison fails.", hexLines})
 		}
-		return []reading{{sum, wrong}}
+		return []variant{{sum, wrong}}
 	}
 	if sum, _, ok := decodeBase64(text); ok {
-		return []reading{{sum, append(wrong, &Mistake{"Your receiver writes base64. X-Signature is hex.", hexLines})}}
+		return []variant{{sum, append(wrong, Mistake{"Your receiver writes base64. X-Signature is hex.", hexLines})}}
 	}
 	return nil
 }
 
-func standardReadings(text string) []reading {
+func standardReadings(text string) []variant {
 	text, versioned := strings.CutPrefix(text, "v1,")
 	if !versioned {
 		text = strings.TrimPrefix(text, "v1a,")
 	}
 	if sum, err := hex.DecodeString(text); err == nil {
-		return []reading{{sum, []*Mistake{{"Your receiver writes hex. webhook-signature is base64 after \"v1,\".", b64Lines}}}}
+		return []variant{{sum, []Mistake{{"Your receiver writes hex. webhook-signature is base64 after \"v1,\".", b64Lines}}}}
 	}
 	sum, form, ok := decodeBase64(text)
 	switch {
 	case !ok:
 		return nil
 	case form != "":
-		return []reading{{sum, []*Mistake{{"Your receiver writes " + form + ". webhook-signature uses standard base64 with padding.", b64Lines}}}}
+		return []variant{{sum, []Mistake{{"Your receiver writes " + form + ". webhook-signature uses standard base64 with padding.", b64Lines}}}}
 	}
-	return []reading{{sum: sum}}
+	return []variant{{bytes: sum}}
 }
 
 // decodeBase64 decodes base64 in any variant. form is the name of the variant, or "" for the standard

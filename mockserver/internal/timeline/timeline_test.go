@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/timeline"
@@ -37,7 +36,7 @@ func (w *world) add(after time.Duration, members string) {
 		members += fmt.Sprintf(`,"receivedAt":%q`, at.Format(time.RFC3339))
 	}
 	body := fmt.Sprintf(`{"messageId":"m%d","timestamp":%q,%s}`, w.n, at.Format(time.RFC3339), members)
-	c, err := callfields.ReadCall("web", []byte(body))
+	c, err := event.ReadCall("web", []byte(body))
 	require.NoError(w.t, err)
 	w.h.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{c}}})
 }

@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"bytes"
-
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
@@ -70,42 +68,30 @@ func (t *Traits) set(traits []byte) {
 
 // current returns the current values of the traits whose names are also in others, as a JSON object.
 func (t *Traits) current(others []byte) []byte {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	seen := map[string]bool{}
+	var names []string
 	for m := range jsonscan.Members(others) {
-		if name := string(jsonscan.Unquote(m.Key)); !seen[name] {
-			seen[name] = true
-			t.write(&out, name)
-		}
+		names = append(names, string(jsonscan.Unquote(m.Key)))
 	}
-	out.WriteByte('}')
-	return out.Bytes()
+	return t.object(names)
 }
 
 // JSON returns all traits as a JSON object.
-func (t *Traits) JSON() []byte {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	for _, name := range t.names {
-		t.write(&out, name)
-	}
-	out.WriteByte('}')
-	return out.Bytes()
-}
+func (t *Traits) JSON() []byte { return t.object(t.names) }
 
-// write appends a trait to a JSON object if the trait is set.
-func (t *Traits) write(out *bytes.Buffer, name string) {
-	value, ok := t.values[name]
-	if !ok {
-		return
+// object returns the named traits that are set as a JSON object.
+func (t *Traits) object(names []string) []byte {
+	out := []byte{'{'}
+	for _, name := range names {
+		value, ok := t.values[name]
+		if !ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, t.keys[name]...), ':'), value...)
 	}
-	if out.Len() > 1 {
-		out.WriteByte(',')
-	}
-	out.Write(t.keys[name])
-	out.WriteByte(':')
-	out.Write(value)
+	return append(out, '}')
 }
 
 // traitsOf returns the traits of a call, or nil if they are not an object.

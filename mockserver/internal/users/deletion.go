@@ -271,17 +271,3 @@ func (f OutcomeFilter) picks(o DeletionOutcome) bool {
 func oneOf[T comparable](wanted []T, value T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, value)
 }
-
-// WaitDeletion waits until every notification of a request has ended. If ctx is canceled first, it
-// returns the current state and an error.
-func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
-	var d Deletion
-	err := u.await(ctx, deletionKey(text.Digest(id)), func() (done bool, err error) {
-		d, err = u.Deletion(context.WithoutCancel(ctx), id)
-		return d.LostRecord || !d.CompletedAt.IsZero(), err
-	})
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("mockserver: waited for deletion request %s: %w", text.Quote(text.MaxRepeated, id), err)
-	}
-	return d, err
-}

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -108,7 +108,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	require.Len(t, records, 4)
 	for _, r := range records {
 		assert.LessOrEqual(t, len(r.Call.ID), 100)
-		again, err := callfields.ReadCall(r.Call.Source, r.Call.Body)
+		again, err := event.ReadCall(r.Call.Source, r.Call.Body)
 		require.NoError(t, err)
 		assert.Equal(t, r.Call, again)
 	}

@@ -25,7 +25,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	}
 	fill := roster.Empty
 	if w.sync().Deletion == "" {
-		fill = w.withoutCalls(w.salvageStored(ctx, w.record.ID, before, roster.Empty))
+		fill = roster.Filter(w.salvageStored(ctx, w.record.ID, before, roster.Empty), func(e *roster.Entry) bool { return !w.hasCall(w.record, e.User) })
 	}
 	next, lostNext, err := w.salvage(ctx, given, fill)
 	if err != nil {
@@ -61,20 +61,6 @@ func (w *syncWork) salvage(ctx context.Context, list storedList, fill roster.Seq
 	}
 	whole, err = w.upload(ctx, w.record.ID, w.salvageStored(ctx, w.record.ID, list, fill))
 	return whole, list.Users - rest, err
-}
-
-// withoutCalls yields the entries of users for whom the sync has not created a call.
-func (w *syncWork) withoutCalls(list roster.Seq) roster.Seq {
-	return func(yield func(roster.Entry, error) bool) {
-		for e, err := range list {
-			if err == nil && w.hasCall(w.record, e.User) {
-				continue
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 // lostUsers returns the number of users lost since the last sync without lost users.

@@ -41,7 +41,7 @@ const sortsAtOnce = 4
 //
 // When StartSync returns nil, the list is stored. Its calls are created in the background, even
 // after a restart, after the calls of earlier syncs of this audience or trait. The Sync reports
-// the progress; WaitSync waits for the end.
+// the progress.
 //
 // Because of retries, the calls of one user may be delivered out of order. Receivers must use
 // the call with the latest timestamp: each sync has a later timestamp than the previous one.
@@ -66,6 +66,7 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.Kind, r.Name, err)
 	}
 	defer sorted.Close()
+	entries := roster.Filter(sorted.All(), func(e *roster.Entry) bool { return string(e.Value) != "null" })
 	before, err := u.loadComputation(ctx, target.ID)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return Sync{}, err
@@ -74,9 +75,9 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 		return Sync{}, err
 	}
 	if r.DryRun {
-		return u.dryRun(ctx, before, withValues(sorted), r)
+		return u.dryRun(ctx, before, entries, r)
 	}
-	list, err := u.upload(ctx, target.ID, withValues(sorted))
+	list, err := u.upload(ctx, target.ID, entries)
 	if err != nil {
 		return Sync{}, err
 	}
@@ -115,20 +116,6 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	return computationRecord{claim: claim{Secret: rand.Text()}, Computation: Computation{
 		ID: text.Digest(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
 	}}, nil
-}
-
-// withValues yields the entries of a sorted list with a value other than null.
-func withValues(sorted *roster.Sorted) roster.Seq {
-	return func(yield func(roster.Entry, error) bool) {
-		for e, err := range sorted.All() {
-			if err == nil && string(e.Value) == "null" {
-				continue
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 func emptyList(r SyncRequest) error {
@@ -231,20 +218,6 @@ func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 func computationOfSync(id string) string {
 	computation, _, _ := strings.Cut(id, "-")
 	return computation
-}
-
-// WaitSync waits until all calls of a sync are in the journal. If ctx is canceled first, it returns
-// the current state and an error.
-func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
-	var s Sync
-	err := u.await(ctx, computationKey(computationOfSync(id)), func() (done bool, err error) {
-		s, err = u.Sync(context.WithoutCancel(ctx), id)
-		return s.State == SyncDone, err
-	})
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("mockserver: waited for sync %s, which has sent %d of %d calls: %w", id, s.Sent, s.Calls(), err)
-	}
-	return s, err
 }
 
 // ForgetComputation deletes an audience or a computed trait with its lists and queued syncs. It

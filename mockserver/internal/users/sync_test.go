@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -69,7 +68,7 @@ func TestAudienceCallFields(t *testing.T) {
 	assert.Equal(t, map[string]any{"All": false, "Webhooks": map[string]any{"destinations": []any{"crm"}}}, call.Integrations())
 	assert.Equal(t, call.ID, d.id)
 	assert.LessOrEqual(t, len(call.ID), 100)
-	again, err := callfields.ReadCall("web", call.Body)
+	again, err := event.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body matches the call")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +56,7 @@ type callStore interface {
 	Append(ctx context.Context, b event.Batch) error
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
 	Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
-	Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error
+	Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error
 }
 
 // knownCalls contains the messageIds of stored calls.
@@ -66,25 +65,6 @@ type knownCalls interface {
 	Without(b event.Batch) event.Batch
 	// Add marks a call as known.
 	Add(source, messageID string)
-}
-
-// await calls done once and after each change of the value at key, until done returns true or an
-// error.
-func (u *Service) await(ctx context.Context, key string, done func() (bool, error)) error {
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	changes, err := u.state.Watch(watching, key)
-	if err != nil {
-		return err
-	}
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if _, more := <-changes; !more {
-			return ctx.Err()
-		}
-	}
 }
 
 // A lease gives this process the right to work on a record. The method note renews it.

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -132,7 +131,7 @@ func (a *Alerter) Observe(e event.Event) {
 	defer a.mu.Unlock()
 	f := finding{bad: true, reason: ended.Reason, messageID: ended.CallID}
 	if ended.Call != nil { // nil for replayed calls
-		f.event = cmp.Or(callfields.EventName(ended.Call), ended.Call.Type)
+		f.event = cmp.Or(event.NameOf(ended.Call), ended.Call.Type)
 	}
 	a.machine.failures[ended.Destination] = f
 	if ended.State == tracking.StateFailed {

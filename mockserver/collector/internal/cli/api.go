@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -477,7 +477,7 @@ type callState struct {
 }
 
 func (c *call) title() string {
-	return callfields.EventName(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
+	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
 }
 
 func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/redact"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -106,11 +106,11 @@ func (t *trials) choose(c *config.Config, name string) error {
 func (t *trials) compile(program string) error {
 	t.destination.Disabled = false
 	t.destination.Transform = cmp.Or(program, t.destination.Transform)
-	if p := settings.TransformProblem(jq.Compile, t.destination.Transform); p != nil {
-		if program != "" {
+	if err := settings.TransformProblem(jq.Compile, t.destination.Transform); err != nil {
+		if p := (*webhook.FieldError)(nil); program != "" && errors.As(err, &p) {
 			p.Field = "--program"
 		}
-		return p
+		return err
 	}
 	t.transform = settings.Transform(jq.Compile, t.destination.Transform)
 	return nil
@@ -122,7 +122,7 @@ func (t *trials) try(out, errOut io.Writer, place string, body []byte) {
 	if len(t.destination.Sources) > 0 {
 		source = t.destination.Sources[0] // a call does not contain its source
 	}
-	call, err := callfields.ReadCall(source, body)
+	call, err := event.ReadCall(source, body)
 	var r engine.Trial
 	if err == nil {
 		r = engine.Try(&t.destination, t.rules, t.transform, &call)

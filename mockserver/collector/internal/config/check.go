@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/alerts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/telemetry"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/jq"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -286,10 +286,10 @@ func (c *Config) checkOTLP(wrong report) {
 	}
 	for name, value := range o.Headers {
 		field := fmt.Sprintf("telemetry.otlp.headers[%q]", name)
-		if !httpcheck.IsToken(name) {
+		if !http1.IsToken(name) {
 			wrong(field, "is not a valid header name", "use letters, digits and hyphens")
 		}
-		if strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
+		if strings.IndexFunc(value, http1.IsControl) >= 0 {
 			wrong(field, "has a control character in its value", "use only printable characters")
 		}
 	}

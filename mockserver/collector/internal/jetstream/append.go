@@ -13,7 +13,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -79,7 +78,7 @@ type piece struct {
 	size    int // decompressed size
 	ids     []byte
 	segment []byte
-	trace   *tracecontext.Context // may be nil
+	trace   *event.Trace // may be nil
 }
 
 // bytes returns the piece's size in the message.

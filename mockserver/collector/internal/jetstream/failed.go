@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -21,7 +21,7 @@ import (
 const otherHeaders = 1 << 10
 
 // storeFailed stores the failed calls of an outcome, and those filtered calls that can be replayed.
-func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []tracking.Call, traces event.Traces) error {
 	m := callsMessage(j.failedSubject(o), failed, traces)
 	why := record.Reasons{Source: failed[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
@@ -36,7 +36,7 @@ func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []t
 }
 
 // callsMessage encodes calls as the message of a subject.
-func callsMessage(subject string, calls []tracking.Call, traces tracecontext.List) *nats.Msg {
+func callsMessage(subject string, calls []tracking.Call, traces event.Traces) *nats.Msg {
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
 	for i := range calls {
 		bodies[i], ids[i] = calls[i].Body, calls[i].ID

@@ -11,16 +11,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Replay makes calls pending again for a destination. Each replay is stored as a message of CALLS
 // that contains the previous state of its calls. All later steps can be repeated. A replay of
 // failed calls fails if one of them is no longer listed. Filtered calls need not be listed.
-func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) error {
+func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ var errSuperseded = errors.New("another replay was stored in the meantime")
 
 // replayListed finds the listed calls and replays them. It returns the number of stored calls. These
 // calls are pending again even if a later step failed.
-func (j *Journal) replayListed(ctx context.Context, lock *store.Lock, destination string, calls []tracking.Call, traces tracecontext.List, from tracking.State) (done int, err error) {
+func (j *Journal) replayListed(ctx context.Context, lock *store.Lock, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) (done int, err error) {
 	look, err := j.prepareReplay(ctx, destination, calls, from)
 	if err != nil {
 		return 0, err
@@ -140,7 +140,7 @@ type storedReplay struct {
 
 // storeReplay stores one message of calls. It fails if another replay was stored after
 // prepareReplay.
-func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces tracecontext.List) (storedReplay, error) {
+func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []tracking.Call, traces event.Traces) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: l.destination, Source: calls[0].Source, From: uint8(l.from)}
 	oldest := now

@@ -13,9 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -23,7 +22,7 @@ import (
 // is idempotent.
 //
 // failed contains the calls that failed permanently, and traces contains their traces.
-func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 && !record.IsParked(o.Due.UnixNano()) {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
@@ -245,13 +244,13 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 		return err
 	}
 	var failed []tracking.Call
-	var traces tracecontext.List
+	var traces event.Traces
 	all := record.Traces(m.Traces, m.Calls)
 	for _, f := range o.Failed {
 		if f.Place >= len(bodies) {
 			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
 		}
-		call, err := callfields.ReadCall(m.SourceName(), bodies[f.Place])
+		call, err := event.ReadCall(m.SourceName(), bodies[f.Place])
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -110,7 +110,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 			if marks[m.Ref.Token()].Has(place) {
 				continue
 			}
-			call, err := callfields.ReadCall(m.Why.Source, body)
+			call, err := event.ReadCall(m.Why.Source, body)
 			if err != nil {
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -117,7 +117,7 @@ func readLogged(data []byte) (logged, error) {
 	if len(body) == 0 {
 		return r, nil
 	}
-	c, err := callfields.ReadCall(*source, body)
+	c, err := event.ReadCall(*source, body)
 	if err != nil {
 		return r, fmt.Errorf("attempt record: %w", err)
 	}

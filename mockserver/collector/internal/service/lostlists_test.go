@@ -30,6 +30,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -140,6 +141,42 @@ func settled(t *testing.T, ctx context.Context, c *engine.Collector) {
 	}
 }
 
+// awaitRecord waits until done returns true after a change of a record.
+func awaitRecord(t *testing.T, c *engine.Collector, key string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	changes, err := c.StateStore().Watch(ctx, key)
+	require.NoError(t, err)
+	for !done() {
+		_, more := <-changes
+		require.True(t, more, "%s does not change", key)
+	}
+}
+
+// awaitSync waits until all calls of a sync are in the journal.
+func awaitSync(t *testing.T, c *engine.Collector, id string) (s users.Sync, err error) {
+	t.Helper()
+	computation, _, _ := strings.Cut(id, "-")
+	awaitRecord(t, c, "computation."+computation, func() bool {
+		s, err = c.Users().Sync(t.Context(), id)
+		return s.State == users.SyncDone || err != nil
+	})
+	return s, err
+}
+
+// awaitDeletion waits until every notification of a deletion request has ended.
+func awaitDeletion(t *testing.T, c *engine.Collector, id string) (d users.Deletion) {
+	t.Helper()
+	awaitRecord(t, c, "deletion."+text.Digest(id), func() bool {
+		var err error
+		d, err = c.Users().Deletion(t.Context(), id)
+		require.NoError(t, err)
+		return d.LostRecord || !d.CompletedAt.IsZero()
+	})
+	return d
+}
+
 // newListSample creates lists of n users.
 func newListSample(t *testing.T, n int) *listSample {
 	t.Helper()
@@ -167,7 +204,7 @@ func newListSample(t *testing.T, n int) *listSample {
 	c, wrapped := startLists(t, j, &listReceiver{notices: map[string]int{}})
 	sent, err := c.Users().StartSync(ctx, vips(s.first))
 	require.NoError(t, err)
-	_, err = c.Users().WaitSync(ctx, sent.ID)
+	_, err = awaitSync(t, c, sent.ID)
 	require.NoError(t, err)
 	settled(t, ctx, c)
 	wrapped.shut.Store(true)
@@ -347,9 +384,8 @@ func (s *listSample) try(t *testing.T, hit stateRecord, at, bit int) {
 	c, _ := startLists(t, j, receiver)
 	defer func() { require.NoError(t, c.Close()) }()
 
-	d, err := c.Users().WaitDeletion(ctx, "gdpr")
-	require.NoError(t, err)
-	synced, err := c.Users().WaitSync(ctx, s.sync)
+	d := awaitDeletion(t, c, "gdpr")
+	synced, err := awaitSync(t, c, s.sync)
 	unknown := errors.Is(err, state.ErrUnknown)
 	if !unknown {
 		require.NoError(t, err)
@@ -381,13 +417,12 @@ func (s *listSample) try(t *testing.T, hit stateRecord, at, bit int) {
 	if d.LostRecord { // the request can be repeated
 		d, err = c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr", UserIDs: s.deleted})
 		require.NoError(t, err)
-		d, err = c.Users().WaitDeletion(ctx, d.ID)
-		require.NoError(t, err)
+		d = awaitDeletion(t, c, d.ID)
 		require.Zero(t, d.LostUsers)
 	}
 	next, err := c.Users().StartSync(ctx, vips(s.second))
 	require.NoError(t, err)
-	next, err = c.Users().WaitSync(ctx, next.ID)
+	next, err = awaitSync(t, c, next.ID)
 	require.NoError(t, err)
 	require.Zero(t, next.LostUsers)
 }

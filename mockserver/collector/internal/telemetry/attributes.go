@@ -10,7 +10,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 // messaging names the collector's queue.
@@ -32,7 +32,7 @@ func portOf(u *url.URL) int {
 }
 
 // remote returns ctx with c as the parent of new spans. A nil c adds none.
-func remote(ctx context.Context, c *tracecontext.Context) context.Context {
+func remote(ctx context.Context, c *event.Trace) context.Context {
 	if c == nil {
 		return ctx
 	}
@@ -40,9 +40,9 @@ func remote(ctx context.Context, c *tracecontext.Context) context.Context {
 }
 
 // contextOf returns a span's context, with the trace state of parent, which may be nil.
-func contextOf(span trace.Span, parent *tracecontext.Context) *tracecontext.Context {
+func contextOf(span trace.Span, parent *event.Trace) *event.Trace {
 	s := span.SpanContext()
-	c := &tracecontext.Context{Parent: "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()}
+	c := &event.Trace{Parent: "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()}
 	if parent != nil {
 		c.State = parent.State
 	}

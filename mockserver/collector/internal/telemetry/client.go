@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -41,8 +41,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		span.End()
 		return t.base.RoundTrip(r)
 	}
-	if len(r.Header[tracecontext.ParentHeader]) > 0 {
-		r.Header[tracecontext.ParentHeader] = []string{contextOf(span, info.Trace).Parent}
+	if len(r.Header[event.TraceParentHeader]) > 0 {
+		r.Header[event.TraceParentHeader] = []string{contextOf(span, info.Trace).Parent}
 	}
 	res, err := t.base.RoundTrip(r)
 	if err != nil {

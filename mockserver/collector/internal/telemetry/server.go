@@ -8,8 +8,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 )
 
 // Handler wraps the tracking API's handler with a span for each request with calls. It replaces
@@ -21,7 +21,7 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		sender := tracecontext.Of(r.Header)
+		sender := event.TraceOf(r.Header)
 		route := "/" + strings.Trim(r.URL.Path, "/") // one of the known endpoints
 		_, span := tracer.Start(remote(r.Context(), sender), "POST "+route, trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(semconv.HTTPRequestMethodPost, semconv.HTTPRoute(route), semconv.URLScheme(scheme(r))))
@@ -31,7 +31,7 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 		}
 		defer span.End()
 		own := contextOf(span, sender)
-		r.Header[tracecontext.ParentHeader] = []string{own.Parent}
+		r.Header[event.TraceParentHeader] = []string{own.Parent}
 		response := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(response, r)
 		span.SetAttributes(semconv.HTTPResponseStatusCode(response.status))

@@ -397,10 +397,7 @@ func TestSyntheticCallsCanBeHidden(t *testing.T) {
 	for i := range userIDs {
 		userIDs[i] = fmt.Sprint("user-", i)
 	}
-	s, err := collector.Users().StartSync(t.Context(), users.SyncRequest{Kind: users.KindAudience, Name: "Large", Source: "web", Destination: "hook", List: strings.NewReader(strings.Join(userIDs, "\n"))})
-	require.NoError(t, err)
-	_, err = collector.Users().WaitSync(t.Context(), s.ID)
-	require.NoError(t, err)
+	sendList(t, collector, users.SyncRequest{Kind: users.KindAudience, Name: "Large", Source: "web", Destination: "hook", List: strings.NewReader(strings.Join(userIDs, "\n"))})
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.waitText("#count", "11 calls")

@@ -30,11 +30,8 @@ func crowded(t *testing.T) (b *tab, paths []string) {
 	post(t, srv.URL, "web-key", track("m1", "a_user_with_a_very_long_name@a-long-company-name.example", "Subscription Renewal Reminder_Sent", `{"orderId":12345678901234567890}`),
 		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
 	require.Equal(t, http.StatusUnauthorized, postTo(t, srv.URL+"/v1/batch", "wrong-key", `{"batch":[]}`))
-	s, err := collector.Users().StartSync(t.Context(), users.SyncRequest{Kind: users.KindAudience, Name: "abandoned_carts_of_the_last_7_days", Source: source, Destination: "d_3", List: strings.NewReader("ada\ngrace")})
-	require.NoError(t, err)
-	_, err = collector.Users().WaitSync(t.Context(), s.ID)
-	require.NoError(t, err)
-	_, err = collector.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr_2026_117", UserIDs: []string{"ken"}})
+	sendList(t, collector, users.SyncRequest{Kind: users.KindAudience, Name: "abandoned_carts_of_the_last_7_days", Source: source, Destination: "d_3", List: strings.NewReader("ada\ngrace")})
+	_, err := collector.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr_2026_117", UserIDs: []string{"ken"}})
 	require.NoError(t, err)
 	b = newTab(t, srv.URL)
 	b.open("/?event=Reminder_Sent")

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -110,4 +111,22 @@ func postTo(t *testing.T, url, writeKey, body string) int {
 // track returns a track call. properties is a JSON object.
 func track(id, user, event, properties string) string {
 	return fmt.Sprintf(`{"type":"track","messageId":%s,"userId":%s,"event":%s,"properties":%s}`, quote(id), quote(user), quote(event), properties)
+}
+
+// sendList starts a sync, and waits until all its calls are stored.
+func sendList(t *testing.T, collector *engine.Collector, r users.SyncRequest) {
+	t.Helper()
+	s, err := collector.Users().StartSync(t.Context(), r)
+	require.NoError(t, err)
+	computation, _, _ := strings.Cut(s.ID, "-")
+	changes, err := collector.StateStore().Watch(t.Context(), "computation."+computation)
+	require.NoError(t, err)
+	for {
+		s, err = collector.Users().Sync(t.Context(), s.ID)
+		require.NoError(t, err)
+		if s.State == users.SyncDone {
+			return
+		}
+		<-changes
+	}
 }

@@ -3,7 +3,7 @@ package rows
 import (
 	"net/url"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -25,7 +25,7 @@ func EventLink(source, typ, name string, more ...string) string {
 // EventOf returns the event, page or screen name of a call. It also returns the URL of the
 // event page, or "" if the event has no statistics.
 func EventOf(known *shapes.Shapes, c *tracking.Call) (name, link string) {
-	name = callfields.EventName(c)
+	name = event.NameOf(c)
 	if name != "" && known.Has(c) {
 		link = EventLink(c.Source, c.Type, name)
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -637,24 +636,24 @@ func replayDelivered(t *testing.T, o Options) {
 }
 
 // trace returns a trace context with IDs that repeat a digit.
-func trace(digit string) *tracecontext.Context {
-	return &tracecontext.Context{
+func trace(digit string) *event.Trace {
+	return &event.Trace{
 		Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01",
 		State:  "vendor=50% of, it;" + digit,
 	}
 }
 
 // traced returns a batch with a trace context.
-func traced(prefix string, n int, c *tracecontext.Context) event.Batch {
+func traced(prefix string, n int, c *event.Trace) event.Batch {
 	b := batch("web", prefix, n)
 	b.Trace = c
 	return b
 }
 
 // wantTraces leases entries and compares the trace contexts of their calls by ID.
-func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Context) (leases []journal.Lease) {
+func wantTraces(t *testing.T, r journal.Reader, want map[string]*event.Trace) (leases []journal.Lease) {
 	t.Helper()
-	got := map[string]*tracecontext.Context{}
+	got := map[string]*event.Trace{}
 	for len(got) < len(want) {
 		l := next(t, r)
 		e := l.Entry()
@@ -669,12 +668,12 @@ func wantTraces(t *testing.T, r journal.Reader, want map[string]*tracecontext.Co
 
 // appendTraced appends batches with different trace contexts and without one. It returns the
 // contexts by call ID.
-func appendTraced(t *testing.T, j journal.Journal) map[string]*tracecontext.Context {
+func appendTraced(t *testing.T, j journal.Journal) map[string]*event.Trace {
 	require.NoError(t, j.Append(within(t), batch("web", "before", 1)))
 	require.NoError(t, j.Append(within(t), traced("a", 2, trace("a"))))
 	require.NoError(t, j.Append(within(t), batch("web", "between", 2)))
-	require.NoError(t, j.Append(within(t), traced("b", 1, &tracecontext.Context{Parent: trace("b").Parent})))
-	return map[string]*tracecontext.Context{
+	require.NoError(t, j.Append(within(t), traced("b", 1, &event.Trace{Parent: trace("b").Parent})))
+	return map[string]*event.Trace{
 		"before-0": nil, "a-0": trace("a"), "a-1": trace("a"), "between-0": nil, "between-1": nil, "b-0": {Parent: trace("b").Parent},
 	}
 }
@@ -685,14 +684,14 @@ func traces(t *testing.T, o Options) {
 	for _, l := range wantTraces(t, r, want) { // one of the two calls is retried
 		finish(t, l, time.Now(), tracking.StateFailed, tracking.StatePending)
 	}
-	again := map[string]*tracecontext.Context{"a-1": want["a-1"], "between-1": nil}
+	again := map[string]*event.Trace{"a-1": want["a-1"], "between-1": nil}
 	for _, l := range wantTraces(t, r, again) {
 		finish(t, l, time.Time{}, tracking.StateDelivered)
 	}
 	delete(want, "a-1")
 	delete(want, "between-1")
 	var calls []tracking.Call
-	var list tracecontext.List
+	var list event.Traces
 	for i, f := range listFailed(t, j, "d") {
 		require.Equal(t, want[f.Call.ID], f.Trace, f.Call.ID)
 		calls, list = append(calls, f.Call), list.With(i, f.Trace)

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -80,7 +80,7 @@ type slowSettler struct {
 	may chan struct{}
 }
 
-func (s slowSettler) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+func (s slowSettler) Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error {
 	<-s.may
 	return s.Settler.Settle(o, failed, traces)
 }
@@ -105,7 +105,7 @@ func (q *Queue) AwaitReads() (n int) {
 // A failingSettler fails to store failed calls.
 type failingSettler struct{ Settler }
 
-func (s failingSettler) Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error {
+func (s failingSettler) Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error {
 	if len(failed) > 0 {
 		return errors.New("no space")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 // bodyPause is the delay before an entry is leased again after its calls could not be read
@@ -219,7 +219,7 @@ type storedCalls struct {
 	source string
 	at     time.Time
 	bodies [][]byte
-	traces tracecontext.List
+	traces event.Traces
 }
 
 // bodies returns the calls of an item. It reads the calls of a first attempt from the item's

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -54,7 +54,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 
 // outcome returns the outcome to store, and the calls to store in FAILED with their traces. These
 // are failed calls, and filtered calls that can be replayed.
-func (l *lease) outcome(r journal.Result) (o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
+func (l *lease) outcome(r journal.Result) (o *record.Outcome, failed []tracking.Call, traces event.Traces) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
 	if r.Parked {
@@ -95,7 +95,7 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, failed []tracking.
 }
 
 // end settles a stored outcome.
-func (l *lease) end(o *record.Outcome, failed []tracking.Call, traces tracecontext.List, state resultState) error {
+func (l *lease) end(o *record.Outcome, failed []tracking.Call, traces event.Traces, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
 		q.postpone(it)
@@ -112,7 +112,7 @@ func (l *lease) end(o *record.Outcome, failed []tracking.Call, traces traceconte
 
 // settle settles an outcome and removes the item. If this fails, settle retries in the background
 // until the journal is closed. After that, the next start settles the outcome.
-func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, traces tracecontext.List) {
+func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, traces event.Traces) {
 	err := q.set.settler.Settle(o, failed, traces)
 	if err == nil {
 		q.drop(it)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -184,7 +184,7 @@ func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
 	e.First, e.Places = positions(it.Ref, it.Places)
 	for i, body := range s.bodies {
 		var err error
-		if e.Calls[i], err = callfields.ReadCall(s.source, body); err != nil {
+		if e.Calls[i], err = event.ReadCall(s.source, body); err != nil {
 			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
 			e.Calls[i] = tracking.Call{Source: s.source, Body: body, ReceivedAt: s.at}
 		}

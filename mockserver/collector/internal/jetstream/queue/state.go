@@ -11,9 +11,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -44,7 +44,7 @@ func (set *Set) storing(destination string, failed []tracking.Call) (stored func
 // A Settler performs the actions that follow from stored outcomes. Each action is idempotent.
 type Settler interface {
 	// Settle schedules the next attempt and stores failed calls in FAILED.
-	Settle(o *record.Outcome, failed []tracking.Call, traces tracecontext.List) error
+	Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error
 	// SettleFor settles the stored outcomes of some messages of CALLS.
 	SettleFor(ctx context.Context, destination string, messages []uint64) error
 	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
@@ -126,7 +126,7 @@ type pendingMessage struct {
 	payload []byte
 	traces  string
 	bodies  [][]byte
-	decoded tracecontext.List // decoded from traces
+	decoded event.Traces // decoded from traces
 	err     error
 }
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 // The header Traces contains the traces of a message's calls. Consecutive calls of the same request
@@ -18,11 +18,11 @@ import (
 const roomForTraces = 12 << 10
 
 // AppendTrace appends a run with a number of calls to a header value.
-func AppendTrace(dst []byte, calls int, c *tracecontext.Context) []byte {
+func AppendTrace(dst []byte, calls int, c *event.Trace) []byte {
 	return appendRun(dst, calls, c, true)
 }
 
-func appendRun(dst []byte, calls int, c *tracecontext.Context, state bool) []byte {
+func appendRun(dst []byte, calls int, c *event.Trace, state bool) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
@@ -39,7 +39,7 @@ func appendRun(dst []byte, calls int, c *tracecontext.Context, state bool) []byt
 
 // TracesOf returns the header value for the calls of a part. It returns "" if there are no traces.
 // It omits the tracestates if they do not fit.
-func TracesOf(l tracecontext.List) string {
+func TracesOf(l event.Traces) string {
 	for _, states := range []bool{true, false} {
 		var value []byte
 		for i := 0; i < len(l); {
@@ -57,11 +57,11 @@ func TracesOf(l tracecontext.List) string {
 	return ""
 }
 
-func same(a, b *tracecontext.Context) bool { return a == b || a != nil && b != nil && *a == *b }
+func same(a, b *event.Trace) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Traces parses the header value of a message with the given number of calls. It ignores invalid
 // runs, because a trace must not block its call.
-func Traces(value string, calls int) (l tracecontext.List) {
+func Traces(value string, calls int) (l event.Traces) {
 	for value != "" {
 		var run string
 		run, value, _ = strings.Cut(value, ",")
@@ -72,9 +72,9 @@ func Traces(value string, calls int) (l tracecontext.List) {
 		}
 		parent, state, _ := strings.Cut(rest, ":")
 		state, _ = unescape(state, '%')
-		var c *tracecontext.Context
-		if parent, ok := tracecontext.ParseParent(parent); ok {
-			c = &tracecontext.Context{Parent: parent, State: state}
+		var c *event.Trace
+		if parent, ok := event.ParseTraceParent(parent); ok {
+			c = &event.Trace{Parent: parent, State: state}
 		}
 		for range n {
 			l = append(l, c)

@@ -6,16 +6,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/tracecontext"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
-func traceOf(digit, state string) *tracecontext.Context {
-	return &tracecontext.Context{Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01", State: state}
+func traceOf(digit, state string) *event.Trace {
+	return &event.Trace{Parent: "00-" + strings.Repeat(digit, 32) + "-" + strings.Repeat(digit, 16) + "-01", State: state}
 }
 
 func TestTracesAreEncodedAndDecoded(t *testing.T) {
 	a, b := traceOf("a", ""), traceOf("b", "x=1 , 2%,y=a:b")
-	for name, l := range map[string]tracecontext.List{
+	for name, l := range map[string]event.Traces{
 		"none":           nil,
 		"one":            {a},
 		"one of several": {a, nil, nil},
@@ -28,13 +28,13 @@ func TestTracesAreEncodedAndDecoded(t *testing.T) {
 			}
 		})
 	}
-	assert.Equal(t, "2:"+a.Parent+",1,1:"+b.Parent+":x=1%20%2C%202%25%2Cy=a:b", TracesOf(tracecontext.List{a, a, nil, b}))
+	assert.Equal(t, "2:"+a.Parent+",1,1:"+b.Parent+":x=1%20%2C%202%25%2Cy=a:b", TracesOf(event.Traces{a, a, nil, b}))
 }
 
 func TestTracesAreBoundedInTheHeader(t *testing.T) {
-	var l tracecontext.List
+	var l event.Traces
 	for i := range PartCalls {
-		l = append(l, &tracecontext.Context{Parent: traceOf("a", "").Parent, State: strings.Repeat("v", 500) + "=" + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+		l = append(l, &event.Trace{Parent: traceOf("a", "").Parent, State: strings.Repeat("v", 500) + "=" + string(rune('a'+i%26)) + string(rune('a'+i/26))})
 	}
 	value := TracesOf(l)
 	assert.LessOrEqual(t, len(value), roomForTraces)

@@ -1,5 +1,4 @@
-// Package callfields connects the fields of package fields with [tracking.Call].
-package callfields
+package event
 
 import (
 	"cmp"
@@ -77,10 +76,10 @@ func TextOf(c *tracking.Call, f fields.Field) *string {
 	return nil
 }
 
-// EventName returns the name of the event of a track call, or the name of a page or screen. For other
-// known types it returns "". The type of a rejected call may be unknown. EventName then returns the
+// NameOf returns the name of the event of a track call, or the name of a page or screen. For other
+// known types it returns "". The type of a rejected call may be unknown. NameOf then returns the
 // event or, if it is empty, the name.
-func EventName(c *tracking.Call) string {
+func NameOf(c *tracking.Call) string {
 	switch t := fields.TypeNamed(c.Type); {
 	case t.Name == "":
 		return cmp.Or(c.Event, c.Name)

@@ -1,4 +1,4 @@
-package httpcheck
+package http1
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package tracecontext
+package event
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ const (
 	valid   = "00-" + traceID + "-" + spanID + "-01"
 )
 
-func TestParseParent(t *testing.T) {
+func TestParseTraceParent(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"sampled":                                         {valid, valid},
 		"not sampled":                                     {"00-" + traceID + "-" + spanID + "-00", "00-" + traceID + "-" + spanID + "-00"},
@@ -41,27 +41,27 @@ func TestParseParent(t *testing.T) {
 		"empty":                                           {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := ParseParent(c.text)
+			got, ok := ParseTraceParent(c.text)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != "", ok)
 		})
 	}
 }
 
-func TestOf(t *testing.T) {
-	assert.Nil(t, Of(http.Header{}))
-	assert.Nil(t, Of(http.Header{StateHeader: {"a=b"}}), "a state without a parent is ignored")
-	assert.Nil(t, Of(http.Header{ParentHeader: {valid, valid}}), "two parents are ambiguous")
-	assert.Nil(t, Of(http.Header{ParentHeader: {"nonsense"}}))
-	c := Of(http.Header{ParentHeader: {valid}, StateHeader: {"a=b", "c=d"}})
-	assert.Equal(t, &Context{Parent: valid, State: "a=b,c=d"}, c)
+func TestTraceOf(t *testing.T) {
+	assert.Nil(t, TraceOf(http.Header{}))
+	assert.Nil(t, TraceOf(http.Header{TraceStateHeader: {"a=b"}}), "a state without a parent is ignored")
+	assert.Nil(t, TraceOf(http.Header{TraceParentHeader: {valid, valid}}), "two parents are ambiguous")
+	assert.Nil(t, TraceOf(http.Header{TraceParentHeader: {"nonsense"}}))
+	c := TraceOf(http.Header{TraceParentHeader: {valid}, TraceStateHeader: {"a=b", "c=d"}})
+	assert.Equal(t, &Trace{Parent: valid, State: "a=b,c=d"}, c)
 	assert.Equal(t, traceID, c.TraceID())
 	assert.Equal(t, spanID, c.SpanID())
 	assert.True(t, c.Sampled())
-	assert.False(t, (&Context{Parent: valid[:54] + "2"}).Sampled())
+	assert.False(t, (&Trace{Parent: valid[:54] + "2"}).Sampled())
 }
 
-func TestParseState(t *testing.T) {
+func TestParseTraceState(t *testing.T) {
 	long := func(key string, n int) string { return key + "=" + strings.Repeat("x", n-len(key)-1) }
 	many := func(n int) string {
 		var members []string
@@ -101,18 +101,18 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-func FuzzOf(f *testing.F) {
+func FuzzTraceOf(f *testing.F) {
 	f.Add(valid, "a=1,b=2")
 	f.Add("cc-"+traceID+"-"+spanID+"-09-x", "t@v=1, ,"+strings.Repeat("y", 300)+"=1")
 	f.Fuzz(func(t *testing.T, parent, state string) {
-		c := Of(http.Header{ParentHeader: {parent}, StateHeader: {state}})
+		c := TraceOf(http.Header{TraceParentHeader: {parent}, TraceStateHeader: {state}})
 		if c == nil {
 			return
 		}
 		if len(c.Parent) != parentLength || len(c.State) > maxState {
 			t.Fatalf("%q has %d and %d characters", c, len(c.Parent), len(c.State))
 		}
-		if again := Of(http.Header{ParentHeader: {c.Parent}, StateHeader: {c.State}}); *again != *c {
+		if again := TraceOf(http.Header{TraceParentHeader: {c.Parent}, TraceStateHeader: {c.State}}); *again != *c {
 			t.Fatalf("%q is parsed as %q", *c, *again)
 		}
 		for _, b := range []byte(c.Parent + c.State) {

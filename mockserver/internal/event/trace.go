@@ -1,4 +1,4 @@
-package tracecontext
+package event
 
 import (
 	"net/http"
@@ -8,12 +8,12 @@ import (
 
 // Names of the headers, in canonical format.
 const (
-	ParentHeader = "Traceparent"
-	StateHeader  = "Tracestate"
+	TraceParentHeader = "Traceparent"
+	TraceStateHeader  = "Tracestate"
 )
 
-// A Context is the trace context of a request. It is immutable.
-type Context struct {
+// A Trace is the trace context of a request. It is immutable.
+type Trace struct {
 	Parent string // traceparent in version 00: always 55 characters
 	State  string // tracestate, at most 512 characters; may be empty
 }
@@ -28,22 +28,22 @@ const (
 	maxHeader    = 8 << 10 // maximum length of a state; a longer state is ignored
 )
 
-// Of returns the context in the headers of a request. It returns nil if traceparent is missing or
+// TraceOf returns the context in the headers of a request. It returns nil if traceparent is missing or
 // invalid. It omits an invalid tracestate.
-func Of(h http.Header) *Context {
-	parents := h[ParentHeader]
+func TraceOf(h http.Header) *Trace {
+	parents := h[TraceParentHeader]
 	if len(parents) != 1 {
 		return nil // the header is missing or ambiguous
 	}
-	parent, ok := ParseParent(parents[0])
+	parent, ok := ParseTraceParent(parents[0])
 	if !ok {
 		return nil
 	}
-	return &Context{Parent: parent, State: parseState(h[StateHeader])}
+	return &Trace{Parent: parent, State: parseState(h[TraceStateHeader])}
 }
 
-// ParseParent converts a traceparent to version 00. ok is false if it is invalid.
-func ParseParent(text string) (parent string, ok bool) {
+// ParseTraceParent converts a traceparent to version 00. ok is false if it is invalid.
+func ParseTraceParent(text string) (parent string, ok bool) {
 	text = strings.Trim(text, " \t")
 	if len(text) < parentLength || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return "", false
@@ -75,13 +75,13 @@ const (
 )
 
 // TraceID returns the trace ID in hexadecimal.
-func (c *Context) TraceID() string { return c.Parent[3:35] }
+func (c *Trace) TraceID() string { return c.Parent[3:35] }
 
 // SpanID returns the ID of the parent span in hexadecimal.
-func (c *Context) SpanID() string { return c.Parent[36:52] }
+func (c *Trace) SpanID() string { return c.Parent[36:52] }
 
 // Sampled reports whether the sender records the trace.
-func (c *Context) Sampled() bool { return (c.Parent[54]-'0')&flagSampled != 0 }
+func (c *Trace) Sampled() bool { return (c.Parent[54]-'0')&flagSampled != 0 }
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
@@ -155,16 +155,16 @@ func isValue(s string) bool {
 	return s != "" && len(s) <= maxValue
 }
 
-// A List contains the contexts of several calls. The context of a call without one is nil. A List may
+// Traces contains the contexts of several calls. The context of a call without one is nil. A list may
 // be shorter than the list of calls; the missing contexts are nil.
-type List []*Context
+type Traces []*Trace
 
-// Repeat returns a list that contains c n times.
-func Repeat(c *Context, n int) List {
+// RepeatTrace returns a list that contains c n times.
+func RepeatTrace(c *Trace, n int) Traces {
 	if c == nil {
 		return nil
 	}
-	l := make(List, n)
+	l := make(Traces, n)
 	for i := range l {
 		l[i] = c
 	}
@@ -172,7 +172,7 @@ func Repeat(c *Context, n int) List {
 }
 
 // At returns the context of call i, or nil.
-func (l List) At(i int) *Context {
+func (l Traces) At(i int) *Trace {
 	if i < len(l) {
 		return l[i]
 	}
@@ -180,7 +180,7 @@ func (l List) At(i int) *Context {
 }
 
 // Between returns the contexts of the calls from index from up to, but not including, index to.
-func (l List) Between(from, to int) List {
+func (l Traces) Between(from, to int) Traces {
 	if from >= len(l) {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (l List) Between(from, to int) List {
 
 // With returns the list with the context of call i added. Index i must be greater than those of
 // previous calls.
-func (l List) With(i int, c *Context) List {
+func (l Traces) With(i int, c *Trace) Traces {
 	if c == nil {
 		return l
 	}
@@ -204,8 +204,8 @@ const contextBytes = 32
 
 // Size returns the approximate memory of the list in bytes. Adjacent calls of one request share a
 // context, which is counted once.
-func (l List) Size() (n int64) {
-	var last *Context
+func (l Traces) Size() (n int64) {
+	var last *Trace
 	for _, c := range l {
 		if c != nil && c != last {
 			n += int64(len(c.Parent) + len(c.State) + contextBytes)

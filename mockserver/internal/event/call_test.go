@@ -1,18 +1,18 @@
-package callfields_test
+package event_test
 
 import (
 	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/callfields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-func TestEventName(t *testing.T) {
+func TestNameOf(t *testing.T) {
 	for typ, want := range map[string]string{
 		"track": "Signed Up", "page": "Home", "screen": "Home", "identify": "", "group": "", "alias": "", "trak": "Signed Up",
 	} {
-		if got := callfields.EventName(&tracking.Call{Type: typ, Event: "Signed Up", Name: "Home"}); got != want {
+		if got := event.NameOf(&tracking.Call{Type: typ, Event: "Signed Up", Name: "Home"}); got != want {
 			t.Errorf("the event of a %s call is %q, want %q", typ, got, want)
 		}
 	}
@@ -20,7 +20,7 @@ func TestEventName(t *testing.T) {
 
 func TestCallHasEveryTextField(t *testing.T) {
 	for f, name := range fields.Names {
-		if fields.Field(f).IsText() && callfields.TextOf(new(tracking.Call), fields.Field(f)) == nil {
+		if fields.Field(f).IsText() && event.TextOf(new(tracking.Call), fields.Field(f)) == nil {
 			t.Errorf("TextOf returns nil for %s", name)
 		}
 	}
