@@ -2,11 +2,8 @@ package analytics
 
 import (
 	"encoding/json"
-	"maps"
 	"net"
-	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
@@ -127,70 +124,206 @@ func (ctx Context) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// addTo adds the context's fields to m.
+// addTo adds the context's fields to m. The values are pointers to types that implement
+// wire.Appender, which is faster than encoding/json and produces the same JSON.
 func (ctx *Context) addTo(m map[string]interface{}) {
-	maps.Copy(m, ctx.Extra)
-	v := reflect.ValueOf(ctx).Elem()
-	for i, name := range fieldNames[v.Type()] {
-		switch f := v.Field(i); {
-		case name == "" || f.IsZero() || f.Kind() == reflect.Slice && f.Len() == 0 || f.Kind() == reflect.Map && f.Len() == 0:
-		case f.Kind() == reflect.Struct:
-			m[name] = section{f}
-		default:
-			m[name] = f.Interface()
-		}
+	for name, value := range ctx.Extra {
+		m[name] = value
 	}
-	if text, err := ctx.IP.MarshalText(); err == nil && len(text) > 0 {
-		m["ip"] = string(text) // takes less time than a net.IP, whose error encoding reports
+	if ctx.App != (AppInfo{}) {
+		m["app"] = (*appInfo)(&ctx.App)
+	}
+	if ctx.Campaign != (CampaignInfo{}) {
+		m["campaign"] = (*campaignInfo)(&ctx.Campaign)
+	}
+	if ctx.Device != (DeviceInfo{}) {
+		m["device"] = (*deviceInfo)(&ctx.Device)
+	}
+	if ctx.Library != (LibraryInfo{}) {
+		m["library"] = (*libraryInfo)(&ctx.Library)
+	}
+	if ctx.Location != (LocationInfo{}) {
+		m["location"] = (*locationInfo)(&ctx.Location)
+	}
+	if ctx.Network != (NetworkInfo{}) {
+		m["network"] = (*networkInfo)(&ctx.Network)
+	}
+	if ctx.OS != (OSInfo{}) {
+		m["os"] = (*osInfo)(&ctx.OS)
+	}
+	if ctx.Page != (PageInfo{}) {
+		m["page"] = (*pageInfo)(&ctx.Page)
+	}
+	if ctx.Referrer != (ReferrerInfo{}) {
+		m["referrer"] = (*referrerInfo)(&ctx.Referrer)
+	}
+	if ctx.Screen != (ScreenInfo{}) {
+		m["screen"] = (*screenInfo)(&ctx.Screen)
+	}
+	ctx.addValuesTo(m)
+}
+
+// addValuesTo adds the fields that are not structs.
+func (ctx *Context) addValuesTo(m map[string]interface{}) {
+	if len(ctx.IP) > 0 {
+		m["ip"] = (*address)(&ctx.IP)
+	}
+	if ctx.Direct {
+		m["direct"] = true
+	}
+	if ctx.Locale != "" {
+		m["locale"] = (*text)(&ctx.Locale)
+	}
+	if ctx.GroupID != "" {
+		m["groupId"] = (*text)(&ctx.GroupID)
+	}
+	if ctx.Timezone != "" {
+		m["timezone"] = (*text)(&ctx.Timezone)
+	}
+	if ctx.UserAgent != "" {
+		m["userAgent"] = (*text)(&ctx.UserAgent)
+	}
+	if len(ctx.Traits) > 0 {
+		m["traits"] = map[string]interface{}(ctx.Traits)
 	}
 }
 
-// fieldNames contains the JSON names of the fields of Context and its structs. A field without a
-// name has an empty one.
-var fieldNames = map[reflect.Type][]string{}
+// These types implement wire.Appender.
+type (
+	appInfo      AppInfo
+	campaignInfo CampaignInfo
+	deviceInfo   DeviceInfo
+	libraryInfo  LibraryInfo
+	locationInfo LocationInfo
+	networkInfo  NetworkInfo
+	osInfo       OSInfo
+	pageInfo     PageInfo
+	referrerInfo ReferrerInfo
+	screenInfo   ScreenInfo
+	address      net.IP
+	text         string
+)
 
-func init() { addNames(reflect.TypeFor[Context]()) }
-
-func addNames(t reflect.Type) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fieldNames[t] = append(fieldNames[t], strings.TrimPrefix(name, "-"))
-		if f.Type.Kind() == reflect.Struct {
-			addNames(f.Type)
-		}
-	}
+func (a *appInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("name", a.Name).text("version", a.Version).text("build", a.Build).
+		text("namespace", a.Namespace).end()
 }
 
-// A section is a struct of strings, numbers and booleans, such as AppInfo. At least one field is not
-// empty. It implements wire.Appender, which is faster than encoding/json and produces the same JSON.
-type section struct{ reflect.Value }
+func (c *campaignInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("name", c.Name).text("source", c.Source).text("medium", c.Medium).
+		text("term", c.Term).text("content", c.Content).end()
+}
 
-func (s section) MarshalJSON() ([]byte, error) { return json.Marshal(s.Interface()) }
+func (d *deviceInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("id", d.Id).text("manufacturer", d.Manufacturer).text("model", d.Model).
+		text("name", d.Name).text("type", d.Type).text("version", d.Version).
+		text("advertisingId", d.AdvertisingID).end()
+}
 
-func (s section) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
-	lead := byte('{')
-	for i, name := range fieldNames[s.Type()] {
-		f := s.Field(i)
-		if f.IsZero() {
-			continue
-		}
-		dst = append(append(append(dst, lead, '"'), name...), '"', ':')
-		lead = ','
-		var err error
-		switch f.Kind() {
-		case reflect.String:
-			dst = wire.AppendString(dst, f.String())
-		case reflect.Bool:
-			dst = strconv.AppendBool(dst, f.Bool())
-		case reflect.Int:
-			dst = strconv.AppendInt(dst, f.Int(), 10)
-		case reflect.Float64:
-			dst, err = wire.AppendFloat(dst, f.Float())
-		}
-		if err != nil {
-			return dst, err
-		}
+func (l *libraryInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("name", l.Name).text("version", l.Version).end()
+}
+
+func (l *locationInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("city", l.City).text("country", l.Country).text("region", l.Region).
+		number("latitude", l.Latitude).number("longitude", l.Longitude).number("speed", l.Speed).end()
+}
+
+func (n *networkInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.flag("bluetooth", n.Bluetooth).flag("cellular", n.Cellular).flag("wifi", n.WIFI).
+		text("carrier", n.Carrier).end()
+}
+
+func (o *osInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("name", o.Name).text("version", o.Version).end()
+}
+
+func (p *pageInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("hash", p.Hash).text("path", p.Path).text("referrer", p.Referrer).
+		text("search", p.Search).text("title", p.Title).text("url", p.URL).end()
+}
+
+func (r *referrerInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.text("type", r.Type).text("name", r.Name).text("url", r.URL).
+		text("link", r.Link).end()
+}
+
+func (s *screenInfo) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return object{dst: dst}.integer("density", s.Density).integer("width", s.Width).
+		integer("height", s.Height).end()
+}
+
+func (a *address) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	out, err := net.IP(*a).AppendText(append(dst, '"'))
+	if err != nil {
+		return dst, err
 	}
-	return append(dst, '}'), nil
+	return append(out, '"'), nil
+}
+
+// MarshalText lets encoding/json write an address as text instead of base64.
+func (a *address) MarshalText() ([]byte, error) { return net.IP(*a).MarshalText() }
+
+func (t *text) AppendTo(dst wire.Buffer) (wire.Buffer, error) {
+	return wire.AppendString(dst, string(*t)), nil
+}
+
+// object appends the non-empty fields of a JSON object. After an error it appends nothing.
+type object struct {
+	dst     []byte
+	members int
+	err     error
+}
+
+func (o object) key(name string) object {
+	lead := byte(',')
+	if o.members == 0 {
+		lead = '{'
+	}
+	o.members++
+	o.dst = append(append(append(o.dst, lead, '"'), name...), '"', ':')
+	return o
+}
+
+func (o object) text(name, value string) object {
+	if value == "" {
+		return o
+	}
+	o = o.key(name)
+	o.dst = wire.AppendString(o.dst, value)
+	return o
+}
+
+func (o object) flag(name string, value bool) object {
+	if !value {
+		return o
+	}
+	o = o.key(name)
+	o.dst = append(o.dst, "true"...)
+	return o
+}
+
+func (o object) integer(name string, value int) object {
+	if value == 0 {
+		return o
+	}
+	o = o.key(name)
+	o.dst = strconv.AppendInt(o.dst, int64(value), 10)
+	return o
+}
+
+func (o object) number(name string, value float64) object {
+	if value == 0 || o.err != nil {
+		return o
+	}
+	o = o.key(name)
+	o.dst, o.err = wire.AppendFloat(o.dst, value)
+	return o
+}
+
+func (o object) end() (wire.Buffer, error) {
+	if o.members == 0 {
+		o.dst = append(o.dst, '{')
+	}
+	return append(o.dst, '}'), o.err
 }
