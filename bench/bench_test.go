@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -93,6 +94,32 @@ func TestEachContestantRunsItsClient(t *testing.T) {
 	}
 	if _, err := all[1].run(); err == nil || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("unknown client: error %v", err)
+	}
+}
+
+// The measured rate must be right even if the queue would be empty before the end of the measurement.
+func TestDeliverAdaptsToTheRate(t *testing.T) {
+	const d, pending = 500 * time.Millisecond, 25_000
+	for _, rate := range []int64{1_000, 50_000, 200_000} {
+		synctest.Test(t, func(t *testing.T) {
+			b, begin := &bench{ctx: t.Context()}, time.Now()
+			delivered := func() (int64, error) {
+				return min(pending, int64(time.Since(begin).Seconds()*float64(rate))), nil
+			}
+			before, err := b.awaitCalls(d/5, pending/5, delivered)
+			if err != nil {
+				t.Fatal(err)
+			}
+			measuring := time.Now()
+			after, err := b.awaitCalls(d, pending*9/10, delivered)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := time.Since(measuring)
+			if got := int64(float64(after-before) / took.Seconds()); got < rate*99/100 || got > rate*101/100 || after == pending || took > d*101/100 {
+				t.Errorf("%d calls/s, %d delivered in %v; want %d calls/s", got, after, took, rate)
+			}
+		})
 	}
 }
 

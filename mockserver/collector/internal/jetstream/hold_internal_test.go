@@ -33,6 +33,7 @@ type mute struct {
 	loses    atomic.Bool            // whether some deliveries are lost
 	looks    atomic.Int64           // number of reads of a claim
 	queries  atomic.Int64           // number of queries of a consumer
+	requests atomic.Int64           // number of requests for messages of CALLS
 }
 
 func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -68,6 +69,9 @@ type lossyBatch struct {
 func (b *lossyBatch) Messages() <-chan *nats.Msg { return b.messages }
 
 func (c *lossy) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (store.Batch, error) {
+	if strings.HasSuffix(c.CachedInfo().Stream, record.StreamCalls) {
+		c.streams.requests.Add(1)
+	}
 	b, err := c.Consumer.Fetch(ctx, messages, heartbeat)
 	if err != nil {
 		return nil, err

@@ -209,12 +209,12 @@ func (c *consumer) dispatch() {
 			continue
 		}
 		p.spoken = time.Now()
-		if p.Batch--; p.Batch == 0 || p.full {
-			c.waiting = c.waiting[1:]
-			if p.MaxBytes > 0 {
-				done := headers(" 409 Batch Completed", "Nats-Pending-Messages: 0", fmt.Sprint("Nats-Pending-Bytes: ", p.MaxBytes))
-				c.server.deliver(p.inbox, p.inbox, "", done, nil)
-			}
+		c.waiting = c.waiting[1:]
+		if p.Batch--; p.Batch > 0 && !p.full {
+			c.waiting = append(c.waiting, p) // requests take turns
+		} else if p.MaxBytes > 0 {
+			done := headers(" 409 Batch Completed", "Nats-Pending-Messages: 0", fmt.Sprint("Nats-Pending-Bytes: ", p.MaxBytes))
+			c.server.deliver(p.inbox, p.inbox, "", done, nil)
 		}
 	}
 }

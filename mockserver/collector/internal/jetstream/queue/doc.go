@@ -1,6 +1,6 @@
 // Package queue leases the entries of each destination to the goroutines that deliver them.
 //
-// A puller requests messages from the server, one for each waiting goroutine. A message of
+// A puller requests messages from the server, usually one for each waiting goroutine. A message of
 // CALLS becomes one item for each part whose first attempt has not ended. A message of RETRY
 // becomes one item. A reader leases items. When a lease ends, its outcome is stored together
 // with other outcomes. Then a [Settler] schedules retries and stores failed calls.

@@ -21,6 +21,8 @@ const (
 	// the request is considered lost: the server has stopped or is unreachable.
 	pullHeartbeat         = 1500 * time.Millisecond
 	pullHeartbeatEmbedded = 2 * time.Minute
+	// pullAhead is the number of messages of CALLS that a request may ask for at a low rate.
+	pullAhead = 4
 	// repairPause is the delay before the next session after a failed one.
 	repairPause = 100 * time.Millisecond
 )
@@ -67,9 +69,9 @@ func (p *puller) session() error {
 	return err
 }
 
-// begin resets the numbers of received messages for a new session.
+// begin forgets the received messages before a new session.
 func (p *puller) begin() {
-	p.received = 0
+	p.newest, p.ahead = 0, false
 	if p.kind == record.StreamCalls {
 		p.queue.mu.Lock()
 		defer p.queue.mu.Unlock()
@@ -100,6 +102,18 @@ func (p *puller) consumer(ctx context.Context) (store.Consumer, error) {
 	return js.Consumer(ctx, stream, name)
 }
 
+// mayPullAhead reports whether the request after message m may ask for pullAhead messages. A cluster
+// replicates and syncs each request, so one request for several messages is cheaper than several
+// requests. But messages that arrive while no reader wants them stay in this process until Renew returns
+// them. So a process requests more messages than its readers want only if
+//   - it also received the message before m. Otherwise, another process delivers too, and may be able to
+//     deliver a message that waits here.
+//   - no message is left on the server. The requested messages then arrive as they are stored. During a
+//     backlog, they would arrive at once, and retries would wait for them.
+func (p *puller) mayPullAhead(m *nats.MsgMetadata) bool {
+	return p.queue.set.Shared && p.kind == record.StreamCalls && m.Sequence.Consumer == p.newest+1 && m.NumPending == 0
+}
+
 // fetch waits until messages are wanted, requests that many, and handles them.
 func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 	n := p.wanted()
@@ -109,6 +123,9 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if p.ahead {
+		n = max(n, pullAhead)
 	}
 	expires, heartbeat := pullExpires, pullHeartbeat
 	if !p.queue.set.Shared {
@@ -128,9 +145,11 @@ func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
 		if err != nil {
 			return err
 		}
-		if p.received++; p.alone && meta.Sequence.Consumer != p.received {
+		if p.alone && meta.Sequence.Consumer != p.newest+1 {
 			return errGap
 		}
+		p.ahead = p.mayPullAhead(meta)
+		p.newest = meta.Sequence.Consumer
 		p.handle(ctx, m, meta)
 		p.queue.pull()
 	}

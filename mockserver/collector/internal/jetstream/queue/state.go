@@ -56,7 +56,7 @@ type Settler interface {
 }
 
 // A Queue contains the entries of one destination in this process. It requests one message for each
-// waiting goroutine. The rest of a backlog stays on the server.
+// waiting goroutine, or a few more, see puller.mayPullAhead. The rest of a backlog stays on the server.
 type Queue struct {
 	set *Set
 	attachment
@@ -178,8 +178,9 @@ type puller struct {
 
 	// The fields below are used only by run.
 
-	alone    bool   // whether this process alone uses the consumer
-	received uint64 // number of messages received from this consumer
+	alone  bool   // whether this process alone uses the consumer
+	newest uint64 // consumer sequence number of the newest received message
+	ahead  bool   // the result of mayPullAhead for the newest message
 }
 
 // overtaking is the state of the search for messages of other sources behind a backlog.
