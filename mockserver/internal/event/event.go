@@ -14,7 +14,6 @@ type Event any
 // Accepted reports stored calls.
 type Accepted struct {
 	Batch
-	Keys []Key // of the calls, in order; may be nil
 }
 
 // Repeated reports duplicates of stored calls. They are not stored.

@@ -36,15 +36,13 @@ func (h *History) file(e event.Event, restored bool) {
 }
 
 func (h *History) addAccepted(a event.Accepted) {
-	if a.Keys == nil {
-		a.Keys = event.KeysOf(a.Batch)
-	}
+	keys := event.KeysOf(a.Batch)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slab := make([]callEntry, len(a.Calls)) // one allocation for entries that will expire together
 	for i := range a.Calls {
-		known := h.byCall[a.Keys[i]] != nil
-		e := h.entryOf(a.Keys[i], &a.Calls[i], &slab[i])
+		known := h.byCall[keys[i]] != nil
+		e := h.entryOf(keys[i], &a.Calls[i], &slab[i])
 		h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 		if !known {
 			h.feed.recordEarly(e)

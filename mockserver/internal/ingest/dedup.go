@@ -22,12 +22,12 @@ type Dedup struct {
 	mu                sync.Mutex // guards the fields below
 	current, previous keySet     // stored calls
 	since             time.Time  // start of the current generation
-	pending           map[event.Key]*reservation
+	pending           map[key]*reservation
 }
 
 // A reservation lists the calls that one request is storing.
 type reservation struct {
-	hashes []event.Key
+	hashes []key
 	done   chan struct{} // closed when the reservation is settled or uncertain
 
 	uncertain, settled bool // uncertain: the result of the append is not known yet; guarded by Dedup.mu
@@ -38,14 +38,17 @@ var errUncertain = errors.New("mockserver: could not determine whether the same 
 
 // NewDedup returns an empty Dedup. limit is the maximum number of calls in both generations.
 func NewDedup(window time.Duration, limit int) *Dedup {
-	return &Dedup{window: window, max: limit / 2, since: time.Now(), pending: map[event.Key]*reservation{}}
+	return &Dedup{window: window, max: limit / 2, since: time.Now(), pending: map[key]*reservation{}}
 }
 
 // reserve splits b into new and repeated calls, and reserves the new calls. The caller must settle
 // the reservation. If another request is storing one of the calls, reserve waits for it, because a
 // call must not be confirmed before it is stored. The error is that of ctx, or errUncertain.
 func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, reserved *reservation, err error) {
-	hashes := event.KeysOf(b)
+	hashes := make([]key, len(b.Calls))
+	for i, c := range b.Calls {
+		hashes[i] = keyOf(c.Source, c.ID)
+	}
 	for {
 		fresh, repeated, reserved, other := d.tryReserve(b, hashes)
 		if other == nil {
@@ -65,11 +68,11 @@ func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated eve
 // tryReserve reserves all new calls. If another request is storing one of them, tryReserve reserves
 // nothing and returns the other reservation, and the caller must wait for it. A partial reservation
 // could deadlock two requests.
-func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, reserved, other *reservation) {
+func (d *Dedup) tryReserve(b event.Batch, hashes []key) (fresh, repeated event.Batch, reserved, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rotate()
-	reserved = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
+	reserved = &reservation{hashes: make([]key, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
 		known := d.isStored(h)
@@ -134,20 +137,20 @@ func (d *Dedup) isUncertain(r *reservation) bool {
 // Fill adds the calls stored in previous runs. messages yields a source and the messageIds of some of
 // its calls, oldest first. Fill is called at startup.
 func (d *Dedup) Fill(messages iter.Seq2[string, iter.Seq[string]]) {
-	var keys []event.Key
+	var keys []key
 	for source, ids := range messages { // the lock is not held while messages reads
 		keys = keys[:0]
 		for id := range ids {
-			keys = append(keys, event.KeyOf(source, id))
+			keys = append(keys, keyOf(source, id))
 		}
 		d.addStored(keys)
 	}
 }
 
 // Add adds a call stored in a previous run or by another collector.
-func (d *Dedup) Add(source, id string) { d.addStored([]event.Key{event.KeyOf(source, id)}) }
+func (d *Dedup) Add(source, id string) { d.addStored([]key{keyOf(source, id)}) }
 
-func (d *Dedup) addStored(keys []event.Key) {
+func (d *Dedup) addStored(keys []key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rotate()
@@ -167,13 +170,13 @@ func (d *Dedup) Clear() {
 func (d *Dedup) Drop(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := event.KeyOf(source, id)
+	h := keyOf(source, id)
 	d.current.remove(h)
 	d.previous.remove(h)
 }
 
 // isStored reports whether a call is stored. The lock must be held.
-func (d *Dedup) isStored(h event.Key) bool { return d.current.has(h) || d.previous.has(h) }
+func (d *Dedup) isStored(h key) bool { return d.current.has(h) || d.previous.has(h) }
 
 // rotate starts a new generation if the current one is old or full. The lock must be held.
 func (d *Dedup) rotate() {
@@ -189,7 +192,7 @@ func (d *Dedup) Without(b event.Batch) event.Batch {
 	rest := b
 	rest.Calls = nil
 	for _, call := range b.Calls {
-		h := event.KeyOf(b.Source, call.ID)
+		h := keyOf(b.Source, call.ID)
 		if d.pending[h] == nil && !d.isStored(h) {
 			rest.Calls = append(rest.Calls, call)
 		}

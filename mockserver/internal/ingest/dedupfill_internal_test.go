@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 // TestFillDoesNotBlockCalls checks that calls can be added while Fill reads the stored calls, which
@@ -32,7 +30,7 @@ func TestFillDoesNotBlockCalls(t *testing.T) {
 		yield("web", slices.Values([]string{"c"}))
 	})
 	for _, id := range []string{"a", "b", "c"} {
-		assert.True(t, d.isStored(event.KeyOf("web", id)), id)
+		assert.True(t, d.isStored(keyOf("web", id)), id)
 	}
 }
 
@@ -52,7 +50,7 @@ func TestFillKeepsNewest(t *testing.T) {
 		})
 		known := 0
 		for i := range messages * message {
-			is := d.isStored(event.KeyOf("web", fmt.Sprint(i)))
+			is := d.isStored(keyOf("web", fmt.Sprint(i)))
 			if is {
 				known++
 			}
@@ -68,8 +66,8 @@ func TestFillKeepsNewest(t *testing.T) {
 func TestKeySet(t *testing.T) {
 	const full = 3 * segmentKeys
 	var s keySet
-	want := map[event.Key]bool{}
-	key := func(i int) event.Key { return event.KeyOf("web", fmt.Sprint(i)) }
+	want := map[key]bool{}
+	key := func(i int) key { return keyOf("web", fmt.Sprint(i)) }
 	assert.False(t, s.has(key(0)))
 	s.remove(key(0))
 	for i := range 3 * full {

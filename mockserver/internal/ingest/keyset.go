@@ -1,11 +1,22 @@
 package ingest
 
 import (
-	"encoding/binary"
+	"hash/maphash"
 	"math/bits"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
+
+// A key identifies a call in duplicate detection. Calls of different sources or with different
+// messageIds have different keys, except with a negligible probability.
+type key [2]uint64
+
+// seeds are random, so that a sender cannot find messageIds that have the same key.
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func keyOf(source, id string) key {
+	var short [192]byte // avoids an allocation
+	text := append(append(append(short[:0], source...), 0), id...)
+	return key{maphash.Bytes(seeds[0], text), maphash.Bytes(seeds[1], text)}
+}
 
 // A keySet is a set of keys. It takes about 12 bytes per key when it is full, because it stores only
 // half of each key: the other half selects the segment. Different keys of a segment can have the same
@@ -27,7 +38,7 @@ type segment struct {
 const segmentKeys = 680
 
 // add adds a key. full is the maximum number of keys.
-func (s *keySet) add(k event.Key, full int) {
+func (s *keySet) add(k key, full int) {
 	if s.segments == nil {
 		s.segments = make([]segment, full/segmentKeys+1)
 	}
@@ -43,13 +54,13 @@ func (s *keySet) add(k event.Key, full int) {
 }
 
 // has reports whether a key was added.
-func (s *keySet) has(k event.Key) bool {
+func (s *keySet) has(k key) bool {
 	g, half := s.segment(k)
 	return g != nil && g.used > 0 && g.slots[g.find(half)] != 0
 }
 
 // remove removes a key.
-func (s *keySet) remove(k event.Key) {
+func (s *keySet) remove(k key) {
 	if !s.has(k) {
 		return
 	}
@@ -66,12 +77,12 @@ func (s *keySet) remove(k event.Key) {
 }
 
 // segment returns the segment of a key, or nil, and the half of the key that the segment stores.
-func (s *keySet) segment(k event.Key) (g *segment, half uint64) {
+func (s *keySet) segment(k key) (g *segment, half uint64) {
 	if s.segments == nil {
 		return nil, 0
 	}
-	i, _ := bits.Mul64(binary.LittleEndian.Uint64(k[:8]), uint64(len(s.segments)))
-	return &s.segments[i], max(1, binary.LittleEndian.Uint64(k[8:]))
+	i, _ := bits.Mul64(k[0], uint64(len(s.segments)))
+	return &s.segments[i], max(1, k[1])
 }
 
 // find returns the index of a slot that contains half, or of the empty slot where it belongs.

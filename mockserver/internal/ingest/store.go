@@ -64,7 +64,7 @@ func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservati
 func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
-		h.config.Observer.Observe(event.Accepted{Batch: b, Keys: reserved.hashes[:stored]})
+		h.config.Observer.Observe(event.Accepted{Batch: b})
 	}
 }
 

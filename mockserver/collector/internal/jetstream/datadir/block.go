@@ -87,7 +87,7 @@ func checkFile(dir string, block int, mayEndTorn bool, r *bufio.Reader) (found [
 func checkOpen(f *os.File, dir string, block int, mayEndTorn bool, r *bufio.Reader) (found []Damage, size int, last uint64, err error) {
 	h := newBlockHash(filepath.Base(dir), block)
 	r.Reset(f)
-	if size, last, whole := readRecords(r, h); whole {
+	if size, last, whole := readRecords(r, h, func([]byte) bool { return true }); whole {
 		return nil, size, last, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -105,8 +105,9 @@ func checkOpen(f *os.File, dir string, block int, mayEndTorn bool, r *bufio.Read
 }
 
 // readRecords reads a block, and returns its size and highest sequence number. If the block cannot be
-// read, or contains bytes that do not belong to valid records, whole is false.
-func readRecords(r *bufio.Reader, h hash.Hash64) (size int, highest uint64, whole bool) {
+// read, or contains bytes that do not belong to valid records, whole is false. readRecords yields each
+// valid record, until yield returns false.
+func readRecords(r *bufio.Reader, h hash.Hash64, yield func(data []byte) bool) (size int, highest uint64, whole bool) {
 	for {
 		head, err := r.Peek(recordHead)
 		if len(head) < recordHead {
@@ -120,7 +121,7 @@ func readRecords(r *bufio.Reader, h hash.Hash64) (size int, highest uint64, whol
 			r = bufio.NewReaderSize(r, max(n, 2*r.Size()))
 		}
 		data, _ := r.Peek(n) // recordAt fails if data is incomplete
-		if recordAt(data, h) == 0 {
+		if recordAt(data, h) == 0 || !yield(data) {
 			return size, highest, false
 		}
 		highest = max(highest, binary.LittleEndian.Uint64(data[4:])&^recordDeleted)

@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -19,17 +17,8 @@ import (
 // changes.
 func TestServerBlockFormat(t *testing.T) {
 	dir := t.TempDir()
-	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: dir, SyncAlways: true})
-	require.NoError(t, err)
-	s.Start()
-	defer s.Shutdown()
-	require.True(t, s.ReadyForConnections(time.Minute))
-	nc, err := nats.Connect("", nats.InProcessServer(s))
-	require.NoError(t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
+	s, js := startServer(t, dir)
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
 	require.NoError(t, err)
 	for i := range 50 {
 		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some messages replace earlier ones
@@ -38,7 +27,6 @@ func TestServerBlockFormat(t *testing.T) {
 		_, err := js.PublishMsg(t.Context(), m)
 		require.NoError(t, err)
 	}
-	nc.Close()
 	s.Shutdown()
 	s.WaitForShutdown()
 	stream := filepath.Join(dir, storeDir, "$G", "streams", "BLOCKS")
