@@ -19,7 +19,24 @@ func New(c *engine.Collector, config Config) *Inspector {
 		routes: http.NewServeMux(), streams: make(chan struct{}, maxStreams),
 	}
 	in.life, in.end = context.WithCancel(context.Background())
-	handlers := map[string]http.HandlerFunc{
+	handlers := in.handlers()
+	for pattern, handler := range handlers {
+		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
+		if form, isForm := strings.CutPrefix(pattern, "POST "); isForm && handlers["GET "+form] == nil {
+			in.routes.Handle("GET "+form, in.pages.RequireLogin(http.HandlerFunc(sendUp)))
+		}
+	}
+	in.notFound = in.pages.RequireLogin(in.pages.Serve(showNotFound))
+	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
+	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
+	in.routes.HandleFunc("GET /assets/{version}/{name}", page.ServeAsset)
+	in.routes.HandleFunc("GET /favicon.ico", page.ServeIcon)
+	return in
+}
+
+// handlers returns the handlers of pages and forms, by pattern. They require a login.
+func (in *Inspector) handlers() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
 		"GET /{$}":                   in.pages.Serve(in.showCalls),
 		"GET /stream":                in.serveStream,
 		"GET /chart":                 in.serveChart,
@@ -46,8 +63,8 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"POST /destinations/save":    in.pages.ServeForm(in.saveDestination),
 		"POST /destinations/test":    in.pages.ServeForm(in.testDestination),
 		"POST /destinations/preview": in.pages.ServeForm(in.previewDestination),
-		"POST /destinations/pause":   in.pages.ServeForm(in.act("Destination paused.", c.Pause)),
-		"POST /destinations/resume":  in.pages.ServeForm(in.act("Destination resumed.", c.Resume)),
+		"POST /destinations/pause":   in.pages.ServeForm(in.act("Destination paused.", in.c.Pause)),
+		"POST /destinations/resume":  in.pages.ServeForm(in.act("Destination resumed.", in.c.Resume)),
 		"POST /destinations/remove":  in.pages.ServeForm(in.removeDestination),
 		"GET /problems":              in.pages.Serve(in.showProblems),
 		"GET /problems/replay":       in.pages.Serve(in.showCauseReplay),
@@ -62,18 +79,6 @@ func New(c *engine.Collector, config Config) *Inspector {
 		"POST /signatures":           in.pages.ServeForm(in.showSignatures),
 		"POST /logout":               in.pages.ServeLogout,
 	}
-	for pattern, handler := range handlers {
-		in.routes.Handle(pattern, in.pages.RequireLogin(handler))
-		if form, isForm := strings.CutPrefix(pattern, "POST "); isForm && handlers["GET "+form] == nil {
-			in.routes.Handle("GET "+form, in.pages.RequireLogin(http.HandlerFunc(sendUp)))
-		}
-	}
-	in.notFound = in.pages.RequireLogin(in.pages.Serve(showNotFound))
-	in.routes.HandleFunc("GET /login", in.pages.ServeLogin)
-	in.routes.HandleFunc("POST /login", in.pages.ServeLogin)
-	in.routes.HandleFunc("GET /assets/{version}/{name}", page.ServeAsset)
-	in.routes.HandleFunc("GET /favicon.ico", page.ServeIcon)
-	return in
 }
 
 // sendUp redirects a GET request for the URL of a form to its parent page. Browsers send such
