@@ -11,10 +11,12 @@ var QuickFormats = map[string]func(text []byte) bool{
 	"date": isDate, "date-time": isDateTime, "email": isEmail, "uri": isURI, "uuid": isUUID,
 }
 
-// isDateTime accepts times in UTC. Package time also accepts commas and invalid offsets.
+// isDateTime accepts times in UTC. Package time also accepts hours with one digit, commas and invalid
+// offsets.
 func isDateTime(s []byte) bool {
+	const afterHour = len("2026-01-31T12")
 	var t time.Time
-	return bytes.HasSuffix(s, []byte("Z")) && !bytes.ContainsRune(s, ',') && t.UnmarshalText(s) == nil
+	return len(s) > afterHour && s[afterHour] == ':' && bytes.HasSuffix(s, []byte("Z")) && !bytes.ContainsRune(s, ',') && t.UnmarshalText(s) == nil
 }
 
 func isDate(s []byte) bool {

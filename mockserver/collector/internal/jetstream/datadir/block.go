@@ -67,7 +67,7 @@ func acknowledged(found []Damage) []Damage {
 	return slices.DeleteFunc(slices.Clone(found), func(d Damage) bool { return d.torn })
 }
 
-// newBlockReader returns a reader for checkFile. Its buffer has room for most records, and fits into
+// newBlockReader returns a reader for readRecords. Its buffer has room for most records, and fits into
 // the cache of the processor.
 func newBlockReader() *bufio.Reader { return bufio.NewReaderSize(nil, 128<<10) }
 
