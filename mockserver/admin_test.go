@@ -162,6 +162,8 @@ func TestAdminErrors(t *testing.T) {
 		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
 		{"POST", "/destinations", `{"batch":{"calls":"x"}}`, 400, "invalid_json", "batch.calls is a string; it must be a number"},
 		{"POST", "/destinations/hook/replay", `{"types":5}`, 400, "invalid_json", "types is a number; it must be a list"},
+		{"POST", "/destinations/hook/replay", `{"endedBefore":{}}`, 400, "invalid_json", `unknown field "endedBefore"; the fields are state, where, messageIds, sources, types, event, userId, text, since, until, cause, failedSince, failedUntil, dryRun`},
+		{"POST", "/destinations/hook/replay", `{"selection":{}}`, 400, "invalid_json", `unknown field "selection"; the fields are state, where, messageIds, sources, types, event, userId, text, since, until, cause, failedSince, failedUntil, dryRun`},
 		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
 		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks" or "relay"`},

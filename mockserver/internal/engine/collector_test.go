@@ -175,13 +175,13 @@ func (s *readStore) Get(ctx context.Context, key string) ([]byte, uint64, error)
 }
 
 // A call may arrive while the removal of its destination waits for another change.
-func TestRemoveDrainedSeesConcurrentCalls(t *testing.T) {
+func TestRemoveDestinationSeesConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &readStore{Store: state.NewMemory()}
 		c := newCollector(t, engine.Config{Store: store})
 		require.NoError(t, c.AddDestination(t.Context(), hook("crm")))
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		synctest.Wait() // until RemoveDrained has read the stored settings
+		synctest.Wait() // until RemoveDestination has read the stored settings
 		store.reading = func() {
 			store.reading = nil
 			send(t, c, "m", 1)

@@ -10,10 +10,10 @@
 //
 // A live page keeps a stream open. The stream sends new and changed rows and the number of
 // omitted rows, at most four times a second. Each stream is one goroutine without shared
-// state. At most 64 streams are open. Functions passed to [history.History.Look] and Scan run
+// state. At most 64 streams are open. Functions passed to [history.History.View] and Scan run
 // while the history is locked, so they must only select and copy items.
 //
 // Start with routes.go (pages and paths), stream.go (live updates), call.go (the panel of a
-// call) and form.go (destination settings). Package page renders; package rows builds list
-// lines and filters.
+// call), event.go (an event), user.go (a timeline) and form.go (destination settings). Package
+// page renders; package rows builds list lines and filters.
 package inspector

@@ -1,7 +1,8 @@
 // Package roster implements sorted lists of users that may be larger than memory. It sorts lists
 // with a bounded buffer, writes and reads them in segments, and compares them.
 //
-// Data is passed as a [Seq], one entry at a time. Only Sort keeps more than a segment in memory.
+// Data is passed as a [Seq], one entry at a time. Only Sort and its result keep more than a segment
+// in memory: a buffer, and one segment of each sorted part.
 package roster
 
 import (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -142,6 +143,42 @@ func TestSortRemovesItsFileAfterAnError(t *testing.T) {
 
 	_, err = Sort(seq(users("a b c")), dir+"/none", 1)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestSortedDetectsADamagedFile(t *testing.T) {
+	entries := users("e a d b c")
+	s, err := Sort(seq(entries), t.TempDir(), 1) // one segment per user, except for the last user
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	fails := func(want error, damage string) {
+		t.Helper()
+		var got []Entry
+		failures := 0
+		for e, err := range s.All() {
+			if err != nil {
+				require.ErrorIs(t, err, want, damage)
+				failures++
+				continue
+			}
+			got = append(got, e)
+		}
+		require.Equal(t, 1, failures, damage)
+		require.Less(t, len(got), len(entries), damage)
+		require.Equal(t, sorted(entries)[:len(got)], append([]Entry{}, got...), damage)
+	}
+	for at := range s.size {
+		b := make([]byte, 1)
+		_, err := s.file.ReadAt(b, at)
+		require.NoError(t, err)
+		_, err = s.file.WriteAt([]byte{b[0] ^ 0x10}, at)
+		require.NoError(t, err)
+		fails(ErrCorrupt, fmt.Sprint("byte ", at))
+		_, err = s.file.WriteAt(b, at)
+		require.NoError(t, err)
+	}
+	require.Equal(t, sorted(entries), all(t, s.All()))
+	require.NoError(t, s.file.Truncate(s.size-1))
+	fails(io.EOF, "cut")
 }
 
 func TestWriteAndRead(t *testing.T) {

@@ -69,8 +69,12 @@ func (t *Traits) set(traits []byte) {
 // current returns the current values of the traits whose names are also in others, as a JSON object.
 func (t *Traits) current(others []byte) []byte {
 	var names []string
+	seen := map[string]bool{} // a call can repeat a name, and the current value can be long
 	for m := range jsonscan.Members(others) {
-		names = append(names, string(jsonscan.Unquote(m.Key)))
+		if name := string(jsonscan.Unquote(m.Key)); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
 	}
 	return t.object(names)
 }
