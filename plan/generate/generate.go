@@ -61,7 +61,8 @@ type form struct {
 	message, method string
 	params, fields  string // parameters and fields in addition to the user ID
 	nameField       string // the field that contains the event's name; empty if the calls have no name
-	contains, group string // the ends of the comments of the type and of a group's methods
+	contains        string // the end of the type's comment; in forms with a nameField, a noun for the calls
+	group           string // the end of the comments of a group's methods
 }
 
 // forms contains the forms, keyed by the type of the calls.

@@ -73,8 +73,8 @@ type orderModel struct {
 	problem  string
 }
 
-// A modelProcess is a process that can crash. After a crash, it stores no results. Before that, it
-// fails to store some results if random is not nil, and leases entries again at once.
+// A modelProcess is a process that can crash. After a crash, it stores no results. If random is not
+// nil, it also fails to store some results before a crash. Their entries can be leased again at once.
 type modelProcess struct {
 	journal.Reader
 	mu     sync.Mutex // guards the fields below; locked while a result is stored

@@ -316,7 +316,7 @@ func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
 	assert.False(t, found, "the call has ended")
 }
 
-// An unstoringReader is a reader that fails to store the first result, as soon as two calls were
+// An unstoringReader is a reader whose first lease fails to store its result, after two calls were
 // delivered.
 type unstoringReader struct {
 	journal.Reader

@@ -33,8 +33,8 @@ const (
 	reasonNotReplayed = "it could not be replayed"
 )
 
-// A Selection selects calls of a destination for a replay. Its JSON omits fields that the API does not
-// have or represents in another way.
+// A Selection selects calls of a destination for a replay. The API decodes it from JSON, except for the
+// fields that it does not have, or decodes itself.
 type Selection struct {
 	// State is the state of the calls. Failed and quarantined calls are read from the journal.
 	// Delivered and other filtered calls are read from the History, if they are retained. The

@@ -8,6 +8,6 @@
 // upgrades and httptrace. If a response arrives before the request is written, the transport reads
 // it after the request was written or the write failed.
 //
-// It also checks the URLs and configured headers of webhook requests, for settings and again before
-// each request.
+// It also contains the rules for the configured headers of webhook requests. The settings and each
+// request are checked with them (header.go).
 package http1

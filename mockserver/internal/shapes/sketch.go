@@ -89,8 +89,8 @@ type kindCount struct {
 	call   string // messageId of the newest call with this kind, if the kind is unusual
 }
 
-// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value. Repeated values
-// are stored.
+// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value. Only values with a
+// count above 1 are stored.
 type valueCount struct {
 	JSON  string `json:"j"`
 	Count uint64 `json:"c"`

@@ -47,8 +47,8 @@ func rightKey(secret string) []byte {
 	return []byte(secret)
 }
 
-// textForms returns the keys of variants of the secret that are caused by common errors in copying
-// and files. The correct one is first.
+// textForms returns the keys of a secret with white space or quotes that a receiver often adds by mistake,
+// or omits. The correct key is first.
 func textForms(secret string, s webhook.Signature) (forms []variant) {
 	add := func(text string, wrong ...Mistake) {
 		k := []byte(text)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
-// maxLine is the maximum length of an input line, in bytes.
+// maxLine is the maximum length of an input line without its end, in bytes.
 const maxLine = 16 << 20
 
 // A callSource reads calls from files, standard input or a collector.
@@ -137,7 +137,7 @@ func readArray(r io.Reader, name string, each func(place string, call []byte)) e
 // readLines reads one call per line and skips empty lines.
 func readLines(r io.Reader, name string, each func(place string, call []byte)) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, maxLine+len("\n"))
 	for n := 1; lines.Scan(); n++ {
 		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
 			call, err := callOf(bytes.Clone(line))

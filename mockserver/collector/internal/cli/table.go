@@ -11,8 +11,8 @@ import (
 )
 
 // table prints a table without its empty columns. names contains the names of the columns, separated by
-// commas. The width is limited to the terminal. Instead of a table without rows, table prints none, unless
-// none is empty.
+// commas. The width is limited to the terminal. If there are no rows and none is not empty, table prints
+// none instead.
 func table(out io.Writer, none, names string, print func(row func(cells ...any))) error {
 	var g grid
 	g.header(names)
@@ -70,9 +70,9 @@ func (g *grid) row(cells ...any) {
 // narrowest is the minimum width of a truncated column.
 const narrowest = 6
 
-// format aligns the columns. If most is positive, it truncates the widest columns until the table fits in
-// most columns of the screen, and reports whether it truncated any.
-func (g *grid) format(most int) (text string, cut bool) {
+// format aligns the columns. If limit is positive, it truncates the widest columns until the lines are at
+// most limit wide. cut is true if it truncated a column.
+func (g *grid) format(limit int) (text string, cut bool) {
 	widths := make([]int, len(g.texts)) // 0 for an empty column
 	total := -2
 	for i := range widths {
@@ -84,7 +84,7 @@ func (g *grid) format(most int) (text string, cut bool) {
 			total += widths[i] + 2
 		}
 	}
-	for ; most > 0 && total > most; total-- {
+	for ; limit > 0 && total > limit; total-- {
 		widest := -1
 		for i, w := range widths {
 			if g.texts[i] && w > narrowest && (widest < 0 || w > widths[widest]) {

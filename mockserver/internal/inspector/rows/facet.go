@@ -11,10 +11,10 @@ import (
 
 // A Choice is a term that replaces the terms of some fields in a filter.
 type Choice struct {
-	Name   string // of a status: key of its count; empty for all items
+	Name   string // of a status: the name of its count; empty for all items
 	Label  string
 	Href   string
-	Chosen bool // whether it is the only term of these fields
+	Chosen bool // whether the filter has this term and no others of these fields
 }
 
 // choice returns the choice of a term, which may be empty.

@@ -104,9 +104,9 @@ func checkOpen(f *os.File, dir string, block int, mayEndTorn bool, r *bufio.Read
 	return found, len(data), last, nil
 }
 
-// readRecords reads a block, and returns its size and highest sequence number. If the block cannot be
-// read, or contains bytes that do not belong to valid records, whole is false. readRecords yields each
-// valid record, until yield returns false.
+// readRecords reads a block, and returns its size and highest sequence number. It yields each valid
+// record, until yield returns false. whole is true if yield never returned false, the block could be
+// read, and it contains only valid records.
 func readRecords(r *bufio.Reader, h hash.Hash64, yield func(data []byte) bool) (size int, highest uint64, whole bool) {
 	for {
 		head, err := r.Peek(recordHead)

@@ -56,7 +56,7 @@ type Settler interface {
 }
 
 // A Queue contains the entries of one destination in this process. It requests one message for each
-// waiting goroutine, or a few more, see puller.mayPullAhead. The rest of a backlog stays on the server.
+// waiting goroutine, or a few more (see puller.mayPullAhead). The rest of a backlog stays on the server.
 type Queue struct {
 	set *Set
 	attachment
