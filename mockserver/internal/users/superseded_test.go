@@ -190,7 +190,10 @@ func TestSupersededRetriesAReplacedList(t *testing.T) {
 		first := c.History().Records(nil)[0].Call
 		synced(t, c, big("u1", "u2"))
 		assert.Empty(t, c.Users().Superseded(t.Context(), &first))
-		replace := sync.OnceFunc(func() { synced(t, c, big("u2")) })
+		replace := sync.OnceFunc(func() {
+			synced(t, c, big("u2"))
+			synctest.Wait() // until the replaced list is removed
+		})
 		ctx := context.WithValue(t.Context(), beforeRead{}, replace)
 		assert.NotEmpty(t, c.Users().Superseded(ctx, &first))
 
