@@ -123,6 +123,7 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 		require.Equal(t, 3, replayFailed(t, c))
 		assert.Equal(t, []string{"crm stays big_spenders=true"}, box.received())
 		require.Zero(t, replayFailed(t, c), "superseded calls are not listed as failed")
+		synctest.Wait() // until the history has observed the results
 		filtered := map[string]string{}
 		for _, r := range c.History().Records(nil) {
 			for _, s := range r.Ends {
