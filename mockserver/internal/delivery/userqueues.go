@@ -682,8 +682,8 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) {
 	}
 }
 
-// finish ends an entry whose end is stored. Ended calls leave their queues, and all other calls
-// wait. finish resumes the entry for calls that are first in their queue or have no user.
+// finish ends an entry whose end is stored. Ended calls leave their queues, and all other calls wait.
+// finish resumes the entry if one of these is first in its queue or has no user.
 func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

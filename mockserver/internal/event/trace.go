@@ -19,13 +19,13 @@ type Trace struct {
 }
 
 const (
-	parentLength = 55  // length of version 00: 00-<32 digits>-<16 digits>-<2 digits>
-	maxState     = 512 // minimum length that the recommendation requires to propagate
-	longMember   = 128 // longer entries of a state are dropped first
-	maxMembers   = 32
-	maxKey       = 256
-	maxValue     = 256
-	maxHeader    = 8 << 10 // maximum length of a state; a longer state is ignored
+	parentLength   = 55  // length of version 00: 00-<32 digits>-<16 digits>-<2 digits>
+	maxState       = 512 // minimum length that the recommendation requires to propagate
+	longMember     = 128 // longer entries of a state are dropped first
+	maxMembers     = 32
+	maxMemberKey   = 256
+	maxMemberValue = 256
+	maxRawState    = 8 << 10 // maximum length of a state; a longer state is ignored
 )
 
 // TraceOf returns the context in the headers of a request. It returns nil if traceparent is missing or
@@ -94,7 +94,7 @@ func parseState(values []string) string {
 	for _, v := range values {
 		length += len(v) + 1
 	}
-	if length == 0 || length > maxHeader {
+	if length == 0 || length > maxRawState {
 		return ""
 	}
 	var members []string
@@ -104,7 +104,7 @@ func parseState(values []string) string {
 			continue
 		}
 		key, value, _ := strings.Cut(member, "=")
-		if !isKey(key) || !isValue(value) || keys[key] || len(members) == maxMembers {
+		if !isMemberKey(key) || !isMemberValue(value) || keys[key] || len(members) == maxMembers {
 			return ""
 		}
 		keys[key] = true
@@ -134,7 +134,7 @@ func fit(members []string) []string {
 	return members
 }
 
-func isKey(s string) bool {
+func isMemberKey(s string) bool {
 	for i := range len(s) {
 		switch b := s[i]; {
 		case b >= 'a' && b <= 'z' || b >= '0' && b <= '9':
@@ -143,16 +143,16 @@ func isKey(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= maxKey
+	return s != "" && len(s) <= maxMemberKey
 }
 
-func isValue(s string) bool {
+func isMemberValue(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; b < ' ' || b > '~' || b == '=' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= maxValue
+	return s != "" && len(s) <= maxMemberValue
 }
 
 // Traces contains the contexts of several calls. The context of a call without one is nil. A list may
@@ -199,8 +199,8 @@ func (l Traces) With(i int, c *Trace) Traces {
 	return append(l, c)
 }
 
-// contextBytes is the approximate memory of a context without its strings.
-const contextBytes = 32
+// traceBytes is the approximate memory of a Trace without its strings.
+const traceBytes = 32
 
 // Size returns the approximate memory of the list in bytes. Adjacent calls of one request share a
 // context, which is counted once.
@@ -208,7 +208,7 @@ func (l Traces) Size() (n int64) {
 	var last *Trace
 	for _, c := range l {
 		if c != nil && c != last {
-			n += int64(len(c.Parent) + len(c.State) + contextBytes)
+			n += int64(len(c.Parent) + len(c.State) + traceBytes)
 		}
 		last = c
 		n += 8

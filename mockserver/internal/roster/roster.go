@@ -34,11 +34,11 @@ func values(entries []Entry) Seq {
 	}
 }
 
-// Filter yields the entries that keep accepts. keep may change an entry.
-func Filter(entries Seq, keep func(*Entry) bool) Seq {
+// Filter yields the entries that keep accepts.
+func Filter(entries Seq, keep func(Entry) bool) Seq {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range entries {
-			if err == nil && !keep(&e) {
+			if err == nil && !keep(e) {
 				continue
 			}
 			if !yield(e, err) {

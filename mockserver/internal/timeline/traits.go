@@ -82,7 +82,7 @@ func (t *Traits) current(others []byte) []byte {
 // JSON returns all traits as a JSON object.
 func (t *Traits) JSON() []byte { return t.object(t.names) }
 
-// object returns a JSON object with the traits in names, without those that are not set.
+// object returns the traits in names that are set, as a JSON object.
 func (t *Traits) object(names []string) []byte {
 	out := []byte{'{'}
 	for _, name := range names {

@@ -57,10 +57,14 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 // order changes.
 func (u *Service) stored(source string, list roster.Seq) roster.Seq {
 	id := u.config.StoredID(source)
-	return roster.Filter(list, func(e *roster.Entry) bool {
-		e.User = id(e.User)
-		return true
-	})
+	return func(yield func(roster.Entry, error) bool) {
+		for e, err := range list {
+			e.User = id(e.User)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // parseMember parses a line of an audience. The caller sets the Field of the error.

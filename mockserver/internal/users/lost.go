@@ -25,7 +25,7 @@ func (w *syncWork) repair(ctx context.Context, cause error) error {
 	}
 	fill := roster.Empty
 	if w.sync().Deletion == "" {
-		fill = roster.Filter(w.salvageStored(ctx, w.record.ID, before, roster.Empty), func(e *roster.Entry) bool { return !w.hasCall(w.record, e.User) })
+		fill = roster.Filter(w.salvageStored(ctx, w.record.ID, before, roster.Empty), func(e roster.Entry) bool { return !w.hasCall(w.record, e.User) })
 	}
 	next, lostNext, err := w.salvage(ctx, given, fill)
 	if err != nil {

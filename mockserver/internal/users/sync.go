@@ -66,7 +66,7 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.Kind, r.Name, err)
 	}
 	defer sorted.Close()
-	entries := roster.Filter(sorted.All(), func(e *roster.Entry) bool { return string(e.Value) != "null" })
+	entries := roster.Filter(sorted.All(), func(e roster.Entry) bool { return string(e.Value) != "null" })
 	before, err := u.loadComputation(ctx, target.ID)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return Sync{}, err

@@ -10,15 +10,15 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// table prints a table without its empty columns. names contains the names of the columns, separated by
-// commas. The width is limited to the terminal. If there are no rows and none is not empty, table prints
-// none instead.
-func table(out io.Writer, none, names string, print func(row func(cells ...any))) error {
+// table prints a table without its empty columns, at most as wide as the terminal. names contains the
+// names of the columns, separated by commas. Instead of a table without rows, table prints the text
+// ifEmpty, unless that is empty.
+func table(out io.Writer, ifEmpty, names string, print func(row func(cells ...any))) error {
 	var g grid
 	g.header(names)
 	print(g.row)
-	if len(g.rows) == 1 && none != "" {
-		_, err := fmt.Fprintln(out, none)
+	if len(g.rows) == 1 && ifEmpty != "" {
+		_, err := fmt.Fprintln(out, ifEmpty)
 		return err
 	}
 	columns := 0 // no limit
@@ -33,7 +33,7 @@ func table(out io.Writer, none, names string, print func(row func(cells ...any))
 	return err
 }
 
-// section prints a table and an empty line, unless there are no rows.
+// section prints a table and an empty line. It prints nothing if there are no rows.
 func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
 	if rows == 0 {
 		return nil

@@ -28,9 +28,8 @@ func (s *sharing) deliverAll(ctx context.Context, i int, delivered chan<- string
 	}
 }
 
-// TestOneRequestForSeveralMessages checks that a process requests several messages at once if it is the
-// only one that receives messages, and that no messages wait in a process that has stopped delivering
-// while another process delivers.
+// TestOneRequestForSeveralMessages checks that a process that alone receives messages requests several
+// at once. If two processes receive messages and one stops delivering, no messages wait in it.
 func TestOneRequestForSeveralMessages(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

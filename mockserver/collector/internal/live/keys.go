@@ -54,8 +54,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// steps returns the number of rows by which a key scrolls. The number is negative if the key scrolls up, and
-// 0 if it does not scroll. page is the number of visible rows.
+// steps returns the number of rows that a key scrolls down. It is negative for a key that scrolls up, and 0
+// for other keys. page is the number of visible rows.
 func steps(name string, page int) int {
 	const all = 1 << 30
 	page = max(1, page)
