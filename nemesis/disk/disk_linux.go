@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -304,14 +305,22 @@ func attach(path string) (*os.File, error) {
 	}
 }
 
-// guard is a process that unmounts directories if this process exits without unmounting them.
+// guard is a process that removes a disk when this process ends. It does not wait for the end itself,
+// because a killed process does not end while one of its threads waits for the disk, which nobody
+// serves any more. It waits for the end of the heartbeats instead.
 type guard struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
+	cmd         *exec.Cmd
+	stdin       io.WriteCloser
+	done, ended chan struct{} // for the goroutine that sends heartbeats
 }
 
-func newGuard(dirs ...string) (*guard, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `trap "" INT TERM HUP; read _; umount -l "$@"`, "guard"}, dirs...)...)
+// newGuard starts a guard for a disk that is mounted at mnt and served below fuse.
+func newGuard(mnt, fuse string) (*guard, error) {
+	const script = `trap "" INT TERM HUP
+while timeout 15 sh -c "read -r line"; do :; done
+umount -c -f "$2" 2>/dev/null # requests of the loop device fail
+umount -c -l "$1" "$2" 2>/dev/null`
+	cmd := exec.Command("sh", "-c", script, "guard", mnt, fuse)
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -320,11 +329,30 @@ func newGuard(dirs ...string) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("disk: %w", err)
 	}
-	return &guard{cmd, stdin}, nil
+	g := &guard{cmd, stdin, make(chan struct{}), make(chan struct{})}
+	go g.beat()
+	return g, nil
+}
+
+// beat sends heartbeats until the guard is dismissed.
+func (g *guard) beat() {
+	defer close(g.ended)
+	ticker := time.NewTicker(3 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			_, _ = g.stdin.Write([]byte("\n"))
+		case <-g.done:
+			return
+		}
+	}
 }
 
 // dismiss stops the guard.
 func (g *guard) dismiss() error {
+	close(g.done)
+	<-g.ended
 	_ = g.stdin.Close()
 	var exit *exec.ExitError
 	if err := g.cmd.Wait(); err != nil && !errors.As(err, &exit) {

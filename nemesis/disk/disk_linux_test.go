@@ -161,25 +161,35 @@ func TestReadOnlyDisk(t *testing.T) {
 	})
 }
 
-// TestDiskIsRemovedWithItsProcess kills a process that uses a disk, and checks that the disk is removed.
-func TestDiskIsRemovedWithItsProcess(t *testing.T) {
+// TestDisksOfEndedProcesses ends processes that use a disk, and checks that the disk is removed. A
+// stopped process is like a killed one that cannot exit: its files stay open, but it does not serve
+// the disk.
+func TestDisksOfEndedProcesses(t *testing.T) {
 	if err := disk.Supported(); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "NEMESIS_TEST_DISK="+dir)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	output, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "made <nil>\n", output)
-	require.Contains(t, mounts(t), dir+"/mnt")
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); strings.Contains(mounts(t), dir); time.Sleep(10 * time.Millisecond) {
-		require.False(t, time.Now().After(deadline), "the disk is still mounted:\n%s", mounts(t))
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), "NEMESIS_TEST_DISK="+dir)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			defer func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}()
+			output, err := bufio.NewReader(out).ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "made <nil>\n", output)
+			require.Contains(t, mounts(t), dir+"/mnt")
+			require.NoError(t, cmd.Process.Signal(signal))
+			for deadline := time.Now().Add(time.Minute); strings.Contains(mounts(t), dir); time.Sleep(10 * time.Millisecond) {
+				require.False(t, time.Now().After(deadline), "the disk is still mounted:\n%s", mounts(t))
+			}
+		})
 	}
 }
 

@@ -15,5 +15,5 @@
 // its backing file.
 //
 // The package needs root, Linux, /dev/fuse and /dev/loop-control. A disk is removed when its
-// process exits for any reason.
+// process ends, even while one of its threads waits for the disk.
 package disk
