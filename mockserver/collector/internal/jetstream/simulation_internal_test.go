@@ -31,8 +31,8 @@ import (
 // The seed determines the order and delay of the server's responses. A simulation runs in a
 // synctest bubble, so each seed always gives the same run.
 //
-// Even seeds simulate a cluster, which drops and repeats requests and loses responses. Odd seeds
-// simulate an embedded server, which loses some unacknowledged requests in a crash.
+// Even seeds simulate a cluster, which drops, repeats and contests requests and loses responses. Odd
+// seeds simulate an embedded server, which loses some unacknowledged requests in a crash.
 type simulation struct {
 	t       *testing.T
 	seed    uint64
@@ -184,7 +184,7 @@ func (s *simulation) step() {
 	}
 	fate := fakenats.Done
 	if s.shared && !s.calm.Load() && s.random.IntN(40) == 0 {
-		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
+		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated, fakenats.Contested}[s.random.IntN(4)]
 	}
 	s.decide("process %v: %v", r, fate)
 	s.server.Complete(r, fate)
