@@ -28,6 +28,7 @@ type Server struct {
 	judge   func(*Request) (time.Duration, Fate)
 	running bool
 	full    bool          // whether messages are rejected
+	lag     uint64        // see Lag
 	ahead   time.Duration // of the server's clock; may be negative
 	streams map[string]*stream
 	conns   []*conn // open connections, oldest first
