@@ -29,8 +29,8 @@ func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []t
 	record.SetTime(m.Header, o.Decided)
 	store.ExpectLast(m, 0) // a second copy would change the position of the message, and a concurrent listing would not find it
 	_, err := j.Publish(ctx, m)
-	if store.IsWrongSequence(err) { // the message is stored, or another process is storing it
-		_, err = j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject)
+	if store.IsWrongSequence(err) { // the message is stored
+		return nil
 	}
 	return err
 }

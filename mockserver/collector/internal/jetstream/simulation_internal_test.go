@@ -31,8 +31,8 @@ import (
 // The seed determines the order and delay of the server's responses. A simulation runs in a
 // synctest bubble, so each seed always gives the same run.
 //
-// Even seeds simulate a cluster, which drops and repeats requests and loses responses. Odd seeds
-// simulate an embedded server, which loses some unacknowledged requests in a crash.
+// Even seeds simulate a cluster, which drops, repeats and contests requests and loses responses. Odd
+// seeds simulate an embedded server, which loses some unacknowledged requests in a crash.
 type simulation struct {
 	t       *testing.T
 	seed    uint64
@@ -43,6 +43,7 @@ type simulation struct {
 	stalled map[*fakenats.Request]time.Time // delayed requests, with the end of their delay
 	shared  bool                            // whether the server is a cluster
 	full    bool                            // whether the server rejects data
+	lagging bool                            // whether the server that delivers to scans lags behind
 	calm    atomic.Bool                     // whether there are no failures and all calls are delivered
 	trace   []string                        // decisions so far
 	calls   int                             // number of calls, used for their IDs
@@ -133,6 +134,8 @@ func (s *simulation) run() {
 			s.server.HandOutAgain()
 		case n < 30:
 			s.refuse(!s.full)
+		case n < 32 && s.shared:
+			s.lag(1 + s.random.Uint64N(5))
 		default:
 			s.step()
 		}
@@ -160,6 +163,9 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // step processes one request or advances the time.
 func (s *simulation) step() {
+	if s.lagging && s.random.IntN(100) == 0 {
+		s.lag(0)
+	}
 	synctest.Wait()
 	var free []*fakenats.Request
 	for _, r := range s.server.Waiting() {
@@ -184,7 +190,7 @@ func (s *simulation) step() {
 	}
 	fate := fakenats.Done
 	if s.shared && !s.calm.Load() && s.random.IntN(40) == 0 {
-		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
+		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated, fakenats.Contested}[s.random.IntN(4)]
 	}
 	s.decide("process %v: %v", r, fate)
 	s.server.Complete(r, fate)
@@ -195,6 +201,13 @@ func (s *simulation) refuse(full bool) {
 	s.decide("full: %v", full)
 	s.full = full
 	s.server.Refuse(full)
+}
+
+// lag makes the server that delivers to scans and tails lack the last n messages.
+func (s *simulation) lag(n uint64) {
+	s.decide("lag: %d", n)
+	s.lagging = n > 0
+	s.server.Lag(n)
 }
 
 // during processes requests until f returns.
@@ -452,6 +465,7 @@ func (s *simulation) replay(j *Journal) {
 func (s *simulation) settle() {
 	s.calm.Store(true)
 	s.refuse(false)
+	s.lag(0)
 	s.decide("settle")
 	began := time.Now()
 	for quiet := 0; quiet < 60; {

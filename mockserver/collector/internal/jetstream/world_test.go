@@ -251,7 +251,7 @@ func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	if w.calm || w.chanceLocked(kind, rate) > 0 {
 		return took, fakenats.Done
 	}
-	fate := []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[w.chanceLocked(kind, 3)]
+	fate := []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated, fakenats.Contested}[w.chanceLocked(kind, 4)]
 	if strings.HasPrefix(r.Subject, "$JS.API.CONSUMER.CREATE.KV_") {
 		fate = fakenats.Dropped // the client holds a sync.Mutex until it receives the response
 	}

@@ -104,9 +104,9 @@ func (s *Server) newConsumer(st *stream, name string, config jetstream.ConsumerC
 	case jetstream.DeliverByStartSequencePolicy:
 		c.next = config.OptStartSeq
 	case jetstream.DeliverByStartTimePolicy:
-		c.next = st.last + 1
+		c.next = c.last() + 1
 		if at := slices.IndexFunc(st.messages, func(m *message) bool { return !m.at.Before(*config.OptStartTime) }); at >= 0 {
-			c.next = st.messages[at].seq
+			c.next = min(c.next, st.messages[at].seq)
 		}
 	default:
 		panic("fakenats: a consumer with DeliverPolicy " + config.DeliverPolicy.String())
@@ -165,9 +165,23 @@ func matchesAny(patterns []string, subject string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return server.SubjectMatchesFilter(subject, p) })
 }
 
+// last returns the last sequence number of the stream on the consumer's server.
+func (c *consumer) last() uint64 {
+	if c.config.AckPolicy == jetstream.AckNonePolicy {
+		return c.stream.last - min(c.stream.last, c.server.lag)
+	}
+	return c.stream.last
+}
+
+// visible returns the messages of the consumer's server that the consumer has not checked.
+func (c *consumer) visible() []*message {
+	from, to := c.stream.find(c.next), c.stream.find(c.last()+1)
+	return c.stream.messages[from:max(from, to)]
+}
+
 // behind counts the messages that have never been delivered.
 func (c *consumer) behind() (n uint64) {
-	for _, m := range c.stream.messages[c.stream.find(c.next):] {
+	for _, m := range c.visible() {
 		if c.wants(m) {
 			n++
 		}
@@ -233,12 +247,12 @@ func (c *consumer) nextMessage() (*message, *delivery) {
 	if c.config.MaxAckPending > 0 && len(c.pending) >= c.config.MaxAckPending {
 		return nil, nil
 	}
-	for _, m := range c.stream.messages[c.stream.find(c.next):] {
+	for _, m := range c.visible() {
 		if c.wants(m) {
 			return m, &delivery{}
 		}
 	}
-	c.next = max(c.next, c.stream.last+1) // if the filters change later, the consumer does not move back
+	c.next = max(c.next, c.last()+1) // if the filters change later, the consumer does not move back
 	return nil, nil
 }
 
@@ -332,8 +346,8 @@ func (c *consumer) tick(now time.Time) {
 	for _, p := range c.waiting {
 		if p.Heartbeat > 0 && now.Sub(p.spoken) >= p.Heartbeat {
 			p.spoken = now
-			last := fmt.Sprint("Nats-Last-Consumer: ", c.delivered)
-			c.server.deliver(p.inbox, p.inbox, "", headers(" 100 Idle Heartbeat", last), nil)
+			head := headers(" 100 Idle Heartbeat", fmt.Sprint("Nats-Last-Consumer: ", c.delivered), fmt.Sprint("Nats-Last-Stream: ", c.next-1))
+			c.server.deliver(p.inbox, p.inbox, "", head, nil)
 		}
 	}
 	if len(c.waiting) > 0 {

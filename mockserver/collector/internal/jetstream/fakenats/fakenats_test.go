@@ -324,3 +324,54 @@ func (s *side) pull(messages, maxBytes int) (got string) {
 	require.NoError(s, err)
 	return got + fmt.Sprint(info.NumWaiting, " waiting")
 }
+
+// TestPositionsLikeRealServer compares the positions that heartbeats report after the last message.
+func TestPositionsLikeRealServer(t *testing.T) {
+	t.Parallel()
+	future := time.Now().Add(time.Hour)
+	sides := newSides(t)
+	for _, s := range sides {
+		for i := range 6 {
+			_, err := s.js.Publish(s.Context(), fmt.Sprint("log.", i%2), nil)
+			require.NoError(s, err)
+		}
+		stream, err := s.js.Stream(s.Context(), "LOG")
+		require.NoError(s, err)
+		require.NoError(s, stream.DeleteMsg(s.Context(), 5))
+		require.NoError(s, stream.DeleteMsg(s.Context(), 6))
+	}
+	for name, c := range map[string]jetstream.ConsumerConfig{
+		"all":               {},
+		"one subject":       {FilterSubjects: []string{"log.0"}},
+		"several subjects":  {FilterSubjects: []string{"log.0", "log.7"}},
+		"no message":        {FilterSubjects: []string{"log.7"}},
+		"since the future":  {DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &future},
+		"from message 3 on": {DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 3},
+		"from message 6 on": {DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 6},
+	} {
+		var answers []string
+		for _, s := range sides {
+			answers = append(answers, s.position(c))
+		}
+		require.Equal(t, answers[1], answers[0], name)
+		require.Contains(t, answers[0], " 6", name)
+	}
+}
+
+// position returns the position in the first heartbeat of a new consumer.
+func (s *side) position(config jetstream.ConsumerConfig) string {
+	config.AckPolicy, config.MemoryStorage, config.Replicas = jetstream.AckNonePolicy, true, 1
+	c, err := s.js.CreateConsumer(s.Context(), "LOG", config)
+	require.NoError(s, err)
+	inbox, err := s.nc.SubscribeSync(s.nc.NewInbox())
+	require.NoError(s, err)
+	request := []byte(`{"batch":100,"expires":60000000000,"idle_heartbeat":50000000}`)
+	require.NoError(s, s.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.LOG."+c.CachedInfo().Name, inbox.Subject, request))
+	for {
+		m, err := inbox.NextMsg(time.Minute)
+		require.NoError(s, err)
+		if m.Header.Get("Status") == "100" {
+			return m.Header.Get("Nats-Last-Consumer") + " " + m.Header.Get("Nats-Last-Stream")
+		}
+	}
+}

@@ -105,6 +105,20 @@ func (s *Server) ChangeLeader(stream string) {
 	}
 }
 
+// Lag makes the server that delivers to consumers without acknowledgements lack the last n messages of
+// each stream. It does not know about them.
+func (s *Server) Lag(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag = n
+	for _, name := range s.names() {
+		consumers := s.streams[name].consumers
+		for _, consumer := range slices.Sorted(maps.Keys(consumers)) {
+			consumers[consumer].dispatch()
+		}
+	}
+}
+
 // SetClock sets the difference between the server's clock and the clock of the simulation. It changes
 // the times of messages, schedules and expiries, but no timeouts.
 func (s *Server) SetClock(ahead time.Duration) {

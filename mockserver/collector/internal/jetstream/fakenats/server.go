@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
 
 // A Server is an in-memory NATS server. Its methods are safe for concurrent use.
@@ -27,6 +28,7 @@ type Server struct {
 	judge   func(*Request) (time.Duration, Fate)
 	running bool
 	full    bool          // whether messages are rejected
+	lag     uint64        // see Lag
 	ahead   time.Duration // of the server's clock; may be negative
 	streams map[string]*stream
 	conns   []*conn // open connections, oldest first
@@ -242,13 +244,16 @@ type Fate int
 
 // Fates.
 const (
-	Done     Fate = iota // executed, with a response
-	Lost                 // executed, but the response is lost
-	Dropped              // not executed, without a response
-	Repeated             // executed twice, with two responses
+	Done      Fate = iota // executed, with a response
+	Lost                  // executed, but the response is lost
+	Dropped               // not executed, without a response
+	Repeated              // executed twice, with two responses
+	Contested             // rejected if it has an expected last message: another message of its subject is being stored
 )
 
-func (f Fate) String() string { return []string{"done", "lost", "dropped", "repeated"}[f] }
+func (f Fate) String() string {
+	return []string{"done", "lost", "dropped", "repeated", "contested"}[f]
+}
 
 // received handles a published message.
 func (s *Server) received(r *Request) {
@@ -322,6 +327,12 @@ func (s *Server) let(r *Request, fate Fate) {
 	case Dropped:
 	case Repeated:
 		s.do(r)
+		s.do(r)
+	case Contested:
+		if st := s.streamOf(r.Subject); st != nil && bytes.Contains(r.head, []byte(nats.ExpectedLastSubjSeqHdr+":")) {
+			s.respond(r, pubResponse{Stream: st.config.Name, Error: &apiError{400, 10164, "wrong last sequence"}})
+			return
+		}
 		s.do(r)
 	}
 }

@@ -101,6 +101,8 @@ type batch struct {
 	bytes  int         // size of the received messages
 	ended  bool
 	err    error
+
+	delivered, passed uint64 // see Position
 }
 
 func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
@@ -122,6 +124,13 @@ func (b *batch) Error() error {
 	return b.err
 }
 
+// Position implements Batch.
+func (b *batch) Position() (delivered, seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.delivered, b.passed
+}
+
 // receive handles a message or a status message for the request.
 func (b *batch) receive(m *nats.Msg) {
 	b.heard.Store(true)
@@ -130,6 +139,10 @@ func (b *batch) receive(m *nats.Msg) {
 	case status == "":
 		b.take(m)
 	case status == "100": // heartbeat
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.delivered, _ = strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64)
+		b.passed, _ = strconv.ParseUint(m.Header.Get("Nats-Last-Stream"), 10, 64)
 	case description == "Batch Completed": // can arrive before the last messages, or belong to an earlier batch
 	case status == "408": // expired
 		b.end(nil)

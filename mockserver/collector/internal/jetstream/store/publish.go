@@ -35,7 +35,19 @@ const (
 	// codeBeingStored is the server's error code for a message ID if an earlier try to publish the
 	// message has not ended.
 	codeBeingStored = 10158
+	// codeConflict is the error code of a cluster for a message with ExpectLast while another message of
+	// the subject is being stored. That message may still be lost.
+	codeConflict = jetstream.JSErrCodeStreamWrongLastSequenceConstant
+	// undecidedPause is the delay before the server is asked again after one of these two codes.
+	undecidedPause = 25 * time.Millisecond
 )
+
+// isUndecided reports whether the server rejected a message because of a message that is being stored.
+// It must be asked again.
+func isUndecided(err error) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (refused.ErrorCode == codeBeingStored || refused.ErrorCode == codeConflict)
+}
 
 // Publish stores a message and returns its sequence number. On a cluster, it retries. A message that
 // must not be stored twice needs a Nats-Msg-Id.
@@ -57,8 +69,8 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 		if err == nil {
 			return seq, nil
 		}
-		refused, isRefused := errors.AsType[*jetstream.APIError](err)
-		isRefused = isRefused && refused.ErrorCode != codeBeingStored
+		_, isRefused := errors.AsType[*jetstream.APIError](err)
+		isRefused = isRefused && !isUndecided(err)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
@@ -116,7 +128,8 @@ func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) er
 // ErrNoAnswer is the cause of a request that timed out.
 var ErrNoAnswer = errors.New("journal: the store does not respond")
 
-// Try publishes a message once. If it returns nil, the message is stored.
+// Try publishes a message once. If it returns nil, the message is stored. If another message is being
+// stored, Try waits for the server's decision.
 func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	try := ctx
 	if s.Shared {
@@ -128,6 +141,9 @@ func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, err
 		m.Header = nats.Header{record.HeaderPlain: []string{"1"}}
 	}
 	seq, err := to.Publish(try, m)
+	for isUndecided(err) && pause.For(try, undecidedPause) == nil {
+		seq, err = to.Publish(try, m)
+	}
 	s.Changes.Add(1)
 	switch {
 	case err == nil:
@@ -147,12 +163,10 @@ func ExpectLast(m *nats.Msg, seq uint64) {
 	m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
 }
 
-// IsWrongSequence reports whether err means that another process has stored a message first, or is
-// storing one.
+// IsWrongSequence reports whether err means that another message was stored first.
 func IsWrongSequence(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
-	return ok &&
-		(refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+	return ok && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
 }
 
 // wrapStorage wraps the error of a full stream with journal.ErrFull.

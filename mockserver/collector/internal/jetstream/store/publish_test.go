@@ -82,3 +82,74 @@ func TestSlowClusterStoresValueOnce(t *testing.T) {
 		})
 	}
 }
+
+// A disputed subject has a message in flight: until a time, the leader rejects other messages. Then it
+// either stores that message, or loses it and stores the next one.
+type disputed struct {
+	Streams
+	until time.Time
+	lost  bool // whether the message in flight is lost
+}
+
+func (d *disputed) Publish(context.Context, *nats.Msg) (uint64, error) {
+	switch {
+	case time.Now().Before(d.until):
+		return 0, &jetstream.APIError{Code: 400, ErrorCode: 10164, Description: "wrong last sequence"}
+	case d.lost:
+		return 7, nil
+	}
+	return 0, &jetstream.APIError{Code: 400, ErrorCode: 10071, Description: "wrong last sequence: 6"}
+}
+
+// TestConflictIsDecided checks that a conflict with a message in flight is not reported before the
+// server has stored or lost that message.
+func TestConflictIsDecided(t *testing.T) {
+	update := func(s *Store) error {
+		_, err := NewBucket(s, record.BucketState, func(record.Accepted) {}, nil).Update(s.Ctx, "k", nil, 3)
+		return err
+	}
+	try := func(s *Store) error {
+		m := nats.NewMsg("claim")
+		ExpectLast(m, 3)
+		_, err := s.Try(s.Ctx, s.JS, m)
+		return err
+	}
+	lock := func(s *Store) error { return NewLock(s, "lock").Take(s.Ctx) }
+	for name, test := range map[string]struct {
+		change   func(*Store) error
+		takes    time.Duration
+		lost     bool
+		conflict bool
+		waits    time.Duration // if the conflict is not decided
+	}{
+		"update, another process wins": {change: update, takes: 5 * time.Second, conflict: true},
+		"update, this process wins":    {change: update, takes: 5 * time.Second, lost: true},
+		"update, undecided":            {change: update, takes: time.Minute, waits: PublishTimeout},
+		"lock, another process wins":   {change: lock, takes: 5 * time.Second, conflict: true},
+		"lock, this process wins":      {change: lock, takes: 5 * time.Second, lost: true},
+		"try, another process wins":    {change: try, takes: time.Second, conflict: true},
+		"try, this process wins":       {change: try, takes: time.Second, lost: true},
+		"try, undecided":               {change: try, takes: time.Minute, waits: tryTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New("test", true, slog.New(slog.DiscardHandler))
+				defer s.Cancel(nil)
+				s.Status.Up()
+				began := time.Now()
+				s.JS = &disputed{until: began.Add(test.takes), lost: test.lost}
+				err := test.change(s)
+				assert.Equal(t, test.conflict, IsWrongSequence(err) || errors.Is(err, state.ErrConflict), err)
+				assert.Equal(t, !test.lost, err != nil, err)
+				waited := time.Since(began)
+				if test.waits > 0 {
+					assert.Equal(t, test.waits, waited)
+					assert.True(t, IsTransient(err), err)
+					return
+				}
+				assert.GreaterOrEqual(t, waited, test.takes)
+				assert.Less(t, waited, test.takes+time.Second)
+			})
+		})
+	}
+}

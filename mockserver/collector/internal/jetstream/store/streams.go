@@ -72,4 +72,7 @@ type Batch interface {
 	Messages() <-chan *nats.Msg
 	// Error returns the error that has ended the batch, or nil.
 	Error() error
+	// Position returns the number of messages that the consumer has delivered, and the last sequence
+	// number of the stream that it has passed, according to the last heartbeat.
+	Position() (delivered, seq uint64)
 }

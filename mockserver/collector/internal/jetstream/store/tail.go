@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ type Tail struct {
 	logged time.Duration // see logTrouble
 	misses int           // number of consumers that were created on the wrong server
 	stalls int           // number of consumers in a row that stopped delivering at Next
-	end    uint64        // a scan ends when it has read this message or a later one
+	end    uint64        // a scan ends when it has passed this message
 	marker string        // set by aim: subject of message number end, if this message must not be handled
 }
 
@@ -126,6 +127,11 @@ func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
 // Scan reads the messages that are in the stream now, up to Last. It may also read messages that are
 // stored during the scan. It returns journal.ErrClosed if the journal is closed.
+//
+// On a cluster, the server that delivers the messages may have fewer messages without knowing it. So the
+// scan ends when the server has passed the last message that the leader had at the start of the scan.
+// This message may be removed in the meantime, or not selected. But a scan of one server's copy ends at
+// the end of that copy.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.end = t.Last; t.Next > t.end {
 		return nil
@@ -138,9 +144,8 @@ func (t *Tail) Scan(ctx context.Context) error {
 	return t.run(ctx, true)
 }
 
-// aim determines the last message of a scan. On a cluster, it queries the leader, because the server
-// that delivers the messages may have fewer messages without knowing it. If Subjects excludes this
-// message, aim adds its subject to the filter.
+// aim determines the last message of a scan. If Subjects excludes this message, aim adds its subject to
+// the filter, so that the scan need not wait for a heartbeat.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
@@ -156,8 +161,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	}
 	m, err := t.store.JS.Get(ctx, t.Stream, t.end)
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		t.end = math.MaxUint64 // the scan ends at the end of the stream
+	case errors.Is(err, jetstream.ErrMsgNotFound): // it was removed
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return server.SubjectMatchesFilter(m.Subject, s) }):
@@ -266,6 +270,7 @@ type reading struct {
 	*Tail
 	consumer  Consumer
 	finite    bool
+	batch     Batch            // the current request
 	messages  <-chan *nats.Msg // messages of the current request
 	delivered uint64           // number of received messages
 	cleared   int              // number of messages that were received before the last call of Paused and are not handled yet
@@ -279,7 +284,7 @@ func (r *reading) fetch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", r.Stream, err)
 	}
-	r.messages, r.cleared = batch.Messages(), 0
+	r.batch, r.messages, r.cleared = batch, batch.Messages(), 0
 	for {
 		m, err := r.next(ctx)
 		switch {
@@ -335,13 +340,13 @@ func (r *reading) take(m *nats.Msg) error {
 	if r.delivered++; meta.Sequence.Consumer != r.delivered {
 		return fmt.Errorf("reading %s: a message is missing", r.Stream)
 	}
-	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
-		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
+	if err := r.checkGap(seq - 1); err != nil {
+		return err
 	}
 	if r.finite && seq > r.Last {
 		return ErrEnough
 	}
-	if r.marker == "" || m.Subject != r.marker {
+	if (r.marker == "" || m.Subject != r.marker) && !meta.Timestamp.Before(r.Since) {
 		stored := &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: seq, Header: m.Header, Data: m.Data, Time: meta.Timestamp}
 		if err := r.handle(stored); err != nil {
 			return handlerError{err}
@@ -350,6 +355,14 @@ func (r *reading) take(m *nats.Msg) error {
 	r.Next, r.stalls = seq+1, 0
 	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.store.Shared || seq >= r.end) {
 		return ErrEnough
+	}
+	return nil
+}
+
+// checkGap returns an error if the messages from Next to last should have been delivered.
+func (r *reading) checkGap(last uint64) error {
+	if gap := (record.Span{First: r.Next, Last: last}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
+		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
 	}
 	return nil
 }
@@ -372,16 +385,19 @@ func (r *reading) isPaused() bool {
 }
 
 // checkStall determines why a finite reading receives no more messages. It returns ErrEnough at the
-// end of the stream, and an error if the server cannot read the remaining messages. The server caches
-// NumPending, and may still count messages that were removed. The messages are therefore corrupt only
-// if a second consumer does not deliver them either.
+// end of the scan, and an error if the server does not have the remaining messages or cannot read them.
+// The server caches NumPending, and may still count messages that were removed. The messages are
+// therefore corrupt only if a second consumer does not deliver them either.
 func (r *reading) checkStall(ctx context.Context) error {
+	if delivered, passed := r.batch.Position(); delivered == r.delivered && passed >= r.end {
+		return cmp.Or(r.checkGap(r.end), ErrEnough)
+	}
 	info, err := r.consumer.Info(ctx)
 	switch {
 	case err != nil:
 		return err
-	case info.NumPending == 0 && r.Must && r.Next <= r.Last:
-		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.Last)
+	case info.NumPending == 0 && r.store.Shared && r.Server == "":
+		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.end)
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:

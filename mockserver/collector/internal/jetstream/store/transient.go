@@ -19,7 +19,7 @@ import (
 // IsTransient reports whether an operation on a cluster may succeed later. This is the case if the
 // servers do not respond yet, are electing a leader, or do not know a new stream or consumer yet.
 func IsTransient(err error) bool {
-	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
+	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) || isUndecided(err) {
 		return true
 	}
 	if network, ok := errors.AsType[*net.OpError](err); ok {
