@@ -22,7 +22,7 @@ type gate struct {
 	mu       sync.Mutex // guards the fields below
 	maxCalls int        // maximum number of calls in flight
 	calls    int        // number of calls in flight
-	missed   int        // number of consecutive failures, including retries
+	missed   int        // number of consecutive failed requests, including retries
 	works    time.Time  // since when the destination has responded without downAfter failures in a row
 	breaker  breaker
 	limiter  limiter
@@ -189,15 +189,14 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	if recovered {
 		g.works = time.Now()
 	}
-	switch o {
-	case outcomeAnswered:
+	switch {
+	case o == outcomeAnswered:
 		g.missed = 0
-	case outcomeUnknown:
-	default:
+	case o != outcomeUnknown && !t.shared:
 		g.missed++
 	}
 	was, probe := g.breaker.state(), g.probe == t
-	g.breaker.record(o, probe, time.Now())
+	g.breaker.record(o, probe, t.shared, time.Now())
 	is := g.breaker.state()
 	if probe || is != unreachable {
 		g.probe = nil
