@@ -2,8 +2,8 @@ package typed
 
 import "github.com/seed-45eadc4a/analytics-go/internal/wire"
 
-// A Key is the name of a field, together with its JSON. Create keys once, as package variables.
-// They are safe for concurrent use.
+// A Key is the name of a field, together with its JSON. Create keys once with [NewKey], as package
+// variables: a call that uses the zero value returns an error. They are safe for concurrent use.
 type Key struct {
 	name string
 	text string   // `,"name":`

@@ -17,6 +17,8 @@ var ErrRequired = errors.New("is required but empty")
 // errUnfinished is the error if a caller's function recovers the panic of a nested function.
 var errUnfinished = errors.New("an object or an array was not written to its end")
 
+var errZeroKey = errors.New("a typed.Key is the zero value: use typed.NewKey")
+
 // NotOneOf returns an error that reports that text is not one of the allowed values.
 func NotOneOf(text string, allowed ...string) error {
 	return fmt.Errorf("%.50q is not one of %q", strings.Clone(text), allowed)
@@ -81,10 +83,14 @@ func (o *Object) key(k *Key) []byte {
 		o.err = wire.ErrTooLarge
 		return nil
 	}
-	if k == element {
-		return o.comma()
+	if k.text != "" {
+		return k.append(o.buf)
 	}
-	return k.append(o.buf)
+	if k != element {
+		o.err = errZeroKey
+		return nil
+	}
+	return o.comma()
 }
 
 // element stands for the key of an array element.

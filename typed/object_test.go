@@ -79,6 +79,11 @@ func TestObjectErrors(t *testing.T) {
 			defer func() { _ = recover() }()
 			o.Object(keyA, func(*Object) { panic("oh") })
 		}, "properties: an object or an array was not written to its end"},
+		"zero key":              {func(o *Object) { o.Int(new(Key), 1) }, "properties: a typed.Key is the zero value: use typed.NewKey"},
+		"zero key after others": {func(o *Object) { o.Int(keyA, 1); o.Int(new(Key), 1) }, "properties: a typed.Key is the zero value: use typed.NewKey"},
+		"zero key in an object": {func(o *Object) {
+			o.Object(keyA, func(o *Object) { o.Int(keyA, 1); o.Object(new(Key), func(*Object) {}) })
+		}, "properties.a: a typed.Key is the zero value: use typed.NewKey"},
 		"panic":    {func(o *Object) { panic("oh") }, "properties: writing an object panicked: oh"},
 		"too deep": {endless, "nested deeper than 990 levels"},
 		"too large": {func(o *Object) {

@@ -50,15 +50,17 @@ const (
 //	unreachable | working  | the previous state   | the previous | if it was the probe: next
 //	            |          |                      | state        | probe after one second
 //
-// The counts are consecutive failures. outcomeAnswered resets both counters; a failed call
-// resets the counter of connection failures. The breaker does not read the clock: callers pass
-// the time, which must not decrease. It is not safe for concurrent use.
+// The counts are consecutive failed requests; only the pace of a failing destination depends on
+// the number of failed calls. outcomeAnswered resets all counters; a failed call resets the counter
+// of connection failures. The breaker does not read the clock: callers pass the time, which must
+// not decrease. It is not safe for concurrent use.
 type breaker struct {
-	failed  int       // consecutive failures of first attempts
-	missed  int       // consecutive connection failures
-	probeAt time.Time // if unreachable: earliest start of the next call
-	stepEnd time.Time // if failing: start of the next step
-	left    int       // if failing: calls that may begin in this step
+	failed      int       // consecutive failed requests with first attempts
+	failedCalls int       // calls in these requests
+	missed      int       // consecutive connection failures
+	probeAt     time.Time // if unreachable: earliest start of the next call
+	stepEnd     time.Time // if failing: start of the next step
+	left        int       // if failing: calls that may begin in this step
 }
 
 func (b *breaker) state() breakerState {
@@ -71,20 +73,24 @@ func (b *breaker) state() breakerState {
 	return working
 }
 
-// record records an outcome. probe reports that the call began while the destination was
-// unreachable. Results of older calls do not change an unreachable destination's next probe.
-func (b *breaker) record(o outcome, probe bool, now time.Time) {
+// record records the outcome of a call. probe reports that the call began while the destination was
+// unreachable. Results of older calls do not change an unreachable destination's next probe. shared
+// reports that another call represents the same request: the request counts once.
+func (b *breaker) record(o outcome, probe, shared bool, now time.Time) {
 	switch o {
 	case outcomeUnknown:
 	case outcomeAnswered:
 		*b = breaker{}
 	case outcomeFailed:
 		b.reached()
-		b.failed++
+		b.failedCalls++
+		if !shared {
+			b.failed++
+		}
 	case outcomeRetryFailed:
 		b.reached()
 	case outcomeUnreachable:
-		if b.state() == unreachable && !probe {
+		if !probe && (shared || b.state() == unreachable) {
 			return
 		}
 		if b.missed++; b.state() == unreachable {
@@ -127,8 +133,8 @@ func (b *breaker) begin(now time.Time) {
 // pace returns the length of a step and the number of calls that may begin in each step.
 func (b *breaker) pace() (step time.Duration, calls int) {
 	halvings := 0
-	if b.failed > failingCalls {
-		halvings = min(1+(b.failed-failingCalls)/slowerCalls, 10)
+	if b.failedCalls > failingCalls {
+		halvings = min(1+(b.failedCalls-failingCalls)/slowerCalls, 10)
 	}
 	interval := time.Second / failingRate << halvings // between two calls
 	step = max(paceStep, interval)

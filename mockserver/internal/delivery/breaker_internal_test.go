@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
+var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable, 'g': outcomeFailed, 'v': outcomeUnreachable, 'V': outcomeUnreachable}
 
 // TestBreaker records sequences of outcomes. Lower-case outcomes belong to probes while the
-// destination is unreachable.
+// destination is unreachable. The outcomes g, v and V are shared.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {
@@ -43,13 +43,25 @@ func TestBreaker(t *testing.T) {
 		"unreachable, and one that was under way as it": {ten("u") + "U", unreachable, probeEvery},
 		"after one probe":                               {ten("u") + "u", unreachable, probeEvery},
 		"after many probes":                             {ten("u") + ten("u"), unreachable, probeEvery},
+		"one batch of ten fails":                        {"f" + strings.Repeat("g", 9), working, 0},
+		"ten batches fail":                              {strings.Repeat("gfgg", 10), failing, 0},
+		"one batch does not connect":                    {"u" + strings.Repeat("v", 9), working, 0},
+		"ten batches do not connect":                    {strings.Repeat("uv", 10), unreachable, probeEvery},
+		"nine do not connect, one of a batch connects":  {strings.Repeat("u", 9) + "gu", working, 0},
+		"unreachable, and a batch ends late":            {ten("u") + "VV", unreachable, probeEvery},
+		"the probe joined a batch that began earlier":   {ten("u") + "-v", unreachable, probeEvery},
 		"unreachable a second time":                     {ten("u") + "uuua" + ten("u"), unreachable, probeEvery},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b breaker
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			for _, letter := range []byte(test.outcomes) {
-				b.record(outcomeOf[letter], b.state() == unreachable && letter != 'U', now)
+				if letter == '-' {
+					now = now.Add(time.Minute)
+					continue
+				}
+				probe := b.state() == unreachable && letter != 'U' && letter != 'V'
+				b.record(outcomeOf[letter], probe, strings.IndexByte("gvV", letter) >= 0, now)
 			}
 			assert.Equal(t, test.want, b.state())
 			if next := b.next(now); test.wait == 0 {
@@ -66,7 +78,7 @@ func TestBreakerPace(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b breaker
 	for range downAfter {
-		b.record(outcomeFailed, false, now)
+		b.record(outcomeFailed, false, false, now)
 	}
 	begin, passed := now, downAfter
 	after := func(d time.Duration) int {
@@ -76,7 +88,7 @@ func TestBreakerPace(t *testing.T) {
 				continue
 			}
 			b.begin(now)
-			b.record(outcomeFailed, false, now)
+			b.record(outcomeFailed, false, false, now)
 			passed++
 		}
 		return passed
@@ -87,8 +99,20 @@ func TestBreakerPace(t *testing.T) {
 	assert.Less(t, after(4*time.Hour), 150_000, "the calls in memory are bounded")
 	before := passed
 	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "one call is attempted")
-	b.record(outcomeAnswered, false, now)
+	b.record(outcomeAnswered, false, false, now)
 	assert.Zero(t, b.next(now))
+}
+
+// TestBreakerPaceCountsCalls checks that each failed call of a batch slows the destination down, because
+// each uses memory.
+func TestBreakerPaceCountsCalls(t *testing.T) {
+	var b breaker
+	for i := range failingCalls + 1 {
+		b.record(outcomeFailed, false, i%1000 > 0, time.Time{})
+	}
+	assert.Equal(t, 21, b.failed)
+	step, calls := b.pace()
+	assert.Equal(t, failingRate/2*step, time.Duration(calls)*time.Second)
 }
 
 // TestBreakerInvariants records random outcomes. It checks that a response allows all calls to
@@ -112,9 +136,10 @@ func TestBreakerInvariants(t *testing.T) {
 			} else {
 				assert.LessOrEqual(t, at.Sub(now), probeEvery)
 			}
-			b.record(o, probe, now)
+			shared := random.IntN(10) == 0
+			b.record(o, probe, shared, now)
 			switch {
-			case o == outcomeUnknown, o == outcomeUnreachable && before.state() == unreachable && !probe:
+			case o == outcomeUnknown, o == outcomeUnreachable && !probe && (shared || before.state() == unreachable):
 				assert.Equal(t, before, b)
 			case o == outcomeAnswered:
 				assert.Equal(t, breaker{}, b)
@@ -122,7 +147,8 @@ func TestBreakerInvariants(t *testing.T) {
 				assert.Equal(t, before.failed, b.failed)
 				assert.NotEqual(t, unreachable, b.state())
 			case o == outcomeFailed:
-				assert.Equal(t, before.failed+1, b.failed)
+				assert.Equal(t, before.failedCalls+1, b.failedCalls)
+				assert.Equal(t, shared, before.failed == b.failed)
 				assert.NotEqual(t, unreachable, b.state())
 			}
 			if t.Failed() {

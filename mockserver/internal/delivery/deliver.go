@@ -123,6 +123,7 @@ func (j *job) run() (o outcome, cause string) {
 	} else {
 		j.sendAll(request, &v)
 	}
+	j.ticket.shared = !v.counts
 	return v.conclude(), j.cause
 }
 
@@ -178,7 +179,7 @@ func (j *job) send(r sender.Request, to webhook.Endpoint) answer {
 	ctx := j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
 	a := answer{from: to}
 	if b := j.destination.batcher; b != nil {
-		a.Attempt = b.Send(ctx, r, func() bool {
+		a.Result = b.Send(ctx, r, func() bool {
 			a.superseded = j.superseded()
 			return a.superseded != ""
 		})
@@ -201,6 +202,7 @@ type verdict struct {
 	retryAfter time.Duration
 	hold       time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
+	counts     bool          // the call represents a request
 	sent       bool          // a request was sent to at least one webhook
 	superseded string        // the reason why the call was not sent to a webhook, or empty
 	canceled   bool          // a request was canceled, or not sent because its batch had to wait too long
@@ -211,6 +213,7 @@ func (v *verdict) add(a answer) {
 		v.superseded = a.superseded
 		return
 	}
+	v.counts = v.counts || !a.Shared
 	v.sum = min(v.sum, a.Verdict) // one success is enough; otherwise one temporary failure causes a retry
 	v.sent = v.sent || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	v.canceled = v.canceled || a.Reason == webhook.ReasonCanceled

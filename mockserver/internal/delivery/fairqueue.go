@@ -202,7 +202,8 @@ type ticket struct {
 		// run delivers the call. If it fails, cause is the error, without secrets and URLs.
 		run() (o outcome, cause string)
 	}
-	line *gateEntry
+	line   *gateEntry
+	shared bool // the call was sent with others, and another one represents the request; set by run
 }
 
 // A gateEntry is an entry at the gate.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,6 +9,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
+
+// settledAfter is how long a recovery must last. A destination that fails most of its calls recovers
+// often, but briefly.
+const settledAfter = 10 * time.Second
 
 // A gate limits the calls of a destination in flight. The breaker and the limiter decide when a
 // call may begin, the fair queue selects the next call, and the intake selects the entries to
@@ -22,8 +27,9 @@ type gate struct {
 	mu       sync.Mutex // guards the fields below
 	maxCalls int        // maximum number of calls in flight
 	calls    int        // number of calls in flight
-	missed   int        // number of consecutive failures, including retries
-	works    time.Time  // since when the destination has responded without downAfter failures in a row
+	missed   int        // number of consecutive failed requests, including retries
+	began    time.Time  // when the gate was created
+	recovery time.Time  // when the destination last succeeded after downAfter failures in a row, or zero
 	breaker  breaker
 	limiter  limiter
 	queue    fairQueue
@@ -33,7 +39,7 @@ type gate struct {
 
 // newGate returns a gate. It calls changed with the new breaker state and the cause.
 func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
-	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, works: time.Now(), queue: newFairQueue(maxCalls)}
+	return &gate{maxCalls: maxCalls, changed: changed, recovered: func() {}, began: time.Now(), queue: newFairQueue(maxCalls)}
 }
 
 // configure sets the maximum number of calls in flight and the maximum rate in calls per
@@ -187,17 +193,16 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.queue.done(l, o)
 	recovered := o == outcomeAnswered && g.missed >= downAfter
 	if recovered {
-		g.works = time.Now()
+		g.recovery = time.Now()
 	}
-	switch o {
-	case outcomeAnswered:
+	switch {
+	case o == outcomeAnswered:
 		g.missed = 0
-	case outcomeUnknown:
-	default:
+	case o != outcomeUnknown && !t.shared:
 		g.missed++
 	}
 	was, probe := g.breaker.state(), g.probe == t
-	g.breaker.record(o, probe, time.Now())
+	g.breaker.record(o, probe, t.shared, time.Now())
 	is := g.breaker.state()
 	if probe || is != unreachable {
 		g.probe = nil
@@ -322,7 +327,18 @@ func (g *gate) isIdle() bool {
 func (g *gate) worksFor() (d time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Since(g.works), g.missed < downAfter
+	return time.Since(cmp.Or(g.recovery, g.began)), g.missed < downAfter
+}
+
+// recoveredAt returns when the destination recovered. It returns zero if the recovery has not lasted for
+// settledAfter.
+func (g *gate) recoveredAt() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.missed >= downAfter || time.Since(g.recovery) < settledAfter {
+		return time.Time{}
+	}
+	return g.recovery
 }
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the

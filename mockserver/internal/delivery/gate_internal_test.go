@@ -129,7 +129,8 @@ func TestGateMatchesModel(t *testing.T) {
 			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
 			m.gate = newGate(1+random.IntN(8), func(breakerState, string) {})
 			m.breaker.failed = []int{0, 50_000}[seed%2] // a failing destination admits few calls
-			m.gate.breaker.failed = m.breaker.failed
+			m.breaker.failedCalls = m.breaker.failed
+			m.gate.breaker = m.breaker
 			for range 300 {
 				m.step()
 				m.admit()
@@ -289,7 +290,8 @@ func (m *gateModel) endCall(c *modelCall) {
 		o = outcomeRetryFailed
 	}
 	c.state = "ended"
-	m.breaker.record(o, c == m.probe, time.Now())
+	c.ticket.shared = m.random.IntN(10) == 0
+	m.breaker.record(o, c == m.probe, c.ticket.shared, time.Now())
 	if c == m.probe || m.breaker.state() != unreachable {
 		m.probe = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -54,7 +55,7 @@ func (rs *requests) leave(answers <-chan answer, left int) bool {
 // An answer is the result of the request to one webhook.
 type answer struct {
 	from webhook.Endpoint
-	webhook.Attempt
+	sender.Result
 	superseded string // the reason why the call was not sent, or empty
 }
 

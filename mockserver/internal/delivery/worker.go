@@ -303,13 +303,24 @@ func (w *Worker) AttachedSince() time.Time {
 	return w.attached
 }
 
+// CountsSince returns the time since which attempts describe the destination: when it was attached or,
+// if later, when it recovered.
+func (w *Worker) CountsSince() time.Time {
+	attached, recovered := w.AttachedSince(), w.gate.recoveredAt()
+	if recovered.After(attached) {
+		return recovered
+	}
+	return attached
+}
+
 // A Status is the delivery status of a destination.
 type Status struct {
 	Paused bool `json:"paused"`
-	// Down reports that at least ten calls failed in a row. If they could not connect, one
+	// Down reports that at least ten requests failed in a row. If they could not connect, one
 	// call at a time is attempted. Otherwise the rate of attempts is reduced.
 	Down bool `json:"down"`
-	// Failures is the number of consecutive failures of first attempts or connections.
+	// Failures is the number of consecutive failures of first attempts or connections. A failed
+	// batch counts once.
 	Failures int `json:"failures"`
 	// ProbeAt is the time of the next attempt at an unreachable destination.
 	ProbeAt time.Time `json:"probeAt,omitzero"`

@@ -21,8 +21,8 @@ type DestinationStatus struct {
 	Destination string           `json:"destination"`
 	State       DestinationState `json:"state"`
 	delivery.Status
-	// RecentAttempts is the number of the destination's newest attempts with a known result, up
-	// to 64. RecentFailures is the number of failures among them.
+	// RecentAttempts is the number of the destination's newest attempts with a known result since
+	// it recovered, up to 64. RecentFailures is the number of failures among them.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
 	// Measures are statistics of the attempts that this collector made.
@@ -87,7 +87,7 @@ func (c *Collector) Status() []DestinationStatus {
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
 		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}

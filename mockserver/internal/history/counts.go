@@ -1,7 +1,6 @@
 package history
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -92,9 +91,11 @@ const maxRecentDestinations = 1000
 type recentAttempts map[string]*attemptRow
 
 type attemptRow struct {
-	n      int       // number of attempts
-	failed uint64    // one bit per attempt, set if the attempt failed; the lowest bit is the newest attempt
-	last   time.Time // end of the newest attempt
+	n    int // number of attempts
+	ends [maxRecentAttempts]struct {
+		at     time.Time
+		failed bool
+	} // attempt i is at index i%maxRecentAttempts
 }
 
 func (a recentAttempts) add(e tracking.Ended) {
@@ -109,20 +110,25 @@ func (a recentAttempts) add(e tracking.Ended) {
 		r = &attemptRow{}
 		a[e.Destination] = r
 	}
-	r.n = min(r.n+1, maxRecentAttempts)
-	r.failed <<= 1
-	if e.State != tracking.StateDelivered {
-		r.failed |= 1
-	}
-	r.last = e.At
+	end := &r.ends[r.n%maxRecentAttempts]
+	end.at, end.failed = e.At, e.State != tracking.StateDelivered
+	r.n++
 }
 
-// since returns the number of a destination's newest attempts, and the number of failures among
-// them. It returns zeros if the newest attempt was before since.
+// since returns the number of a destination's newest attempts that ended after a time, and the number
+// of failures among them.
 func (a recentAttempts) since(destination string, since time.Time) (attempts, failed int) {
 	r := a[destination]
-	if r == nil || r.last.Before(since) {
-		return 0, 0 // no attempts, or attempts to a previous destination with this name
+	if r == nil {
+		return 0, 0
 	}
-	return r.n, bits.OnesCount64(r.failed)
+	for _, end := range r.ends[:min(r.n, maxRecentAttempts)] {
+		if end.at.Before(since) {
+			continue
+		}
+		if attempts++; end.failed {
+			failed++
+		}
+	}
+	return attempts, failed
 }

@@ -32,8 +32,16 @@ type batch struct {
 	full     chan struct{}  // closed when the batch accepts no more requests
 	obsolete []bool         // requests that must not be sent; each caller sets its element after full is closed
 	checks   sync.WaitGroup // callers that have not set their element of obsolete
-	attempts []webhook.Attempt
-	done     chan struct{} // closed after attempts is set
+	results  []Result
+	done     chan struct{} // closed after results is set
+}
+
+// A Result is the result of a call that was sent in a batch.
+type Result struct {
+	webhook.Attempt
+	// Shared reports that another call represents the request: of the calls of a request, the
+	// first one with the lowest Number is not Shared.
+	Shared bool
 }
 
 // NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
@@ -78,7 +86,7 @@ func (array) conclude(*webhook.Attempt) {}
 //
 // Just before the batch is sent, Send calls isObsolete. If it returns true, the request is not sent, and
 // the Attempt is canceled.
-func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) webhook.Attempt {
+func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) Result {
 	group, index := b.add(r)
 	if index == 0 {
 		pause.Until(ctx, time.Now().Add(time.Duration(b.limits.Wait)), group.full)
@@ -93,10 +101,10 @@ func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) w
 		close(group.done)
 	}
 	<-group.done
-	return group.attempts[index]
+	return group.results[index]
 }
 
-// exchangeCurrent sends the requests of a batch that are not obsolete, and sets attempts.
+// exchangeCurrent sends the requests of a batch that are not obsolete, and sets results.
 func (b *Batcher) exchangeCurrent(ctx context.Context, group *batch) {
 	var current []Request
 	for i, r := range group.requests {
@@ -104,16 +112,16 @@ func (b *Batcher) exchangeCurrent(ctx context.Context, group *batch) {
 			current = append(current, r)
 		}
 	}
-	var sent []webhook.Attempt
+	var sent []Result
 	if len(current) > 0 {
 		sent = b.exchange(ctx, current)
 	}
-	group.attempts = make([]webhook.Attempt, len(group.requests))
+	group.results = make([]Result, len(group.requests))
 	for i, obsolete := range group.obsolete {
 		if obsolete {
-			group.attempts[i] = webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
+			group.results[i].Attempt = webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
 		} else {
-			group.attempts[i], sent = sent[0], sent[1:]
+			group.results[i], sent = sent[0], sent[1:]
 		}
 	}
 }
@@ -159,7 +167,7 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
-func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
+func (b *Batcher) exchange(ctx context.Context, requests []Request) []Result {
 	r, err := newBatchRequest(b.format, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
@@ -208,7 +216,7 @@ func newBatchRequest(f format, requests []Request, now time.Time) (Request, erro
 }
 
 // share returns the result of a batch for each of its calls.
-func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
+func share(a webhook.Attempt, requests []Request) []Result {
 	var response webhook.BatchResponse
 	switch {
 	case a.Verdict != webhook.Success:
@@ -225,15 +233,19 @@ func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
 		a.ResponseBody = a.ResponseBody[:KeptBody:KeptBody]
 	}
 	a.Calls = len(requests)
-	attempts := make([]webhook.Attempt, len(requests))
+	results, lowest := make([]Result, len(requests)), 0
 	for i, r := range requests {
-		attempts[i] = a
-		attempts[i].RequestBody, attempts[i].Number = r.Body, r.Number
+		results[i] = Result{Attempt: a, Shared: true}
+		results[i].RequestBody, results[i].Number = r.Body, r.Number
 		if f, ok := failed[r.MessageID]; ok {
-			refuse(&attempts[i], f)
+			refuse(&results[i].Attempt, f)
+		}
+		if r.Number < requests[lowest].Number {
+			lowest = i
 		}
 	}
-	return attempts
+	results[lowest].Shared = false
+	return results
 }
 
 // maxReason is the maximum length of a receiver's reason in bytes.

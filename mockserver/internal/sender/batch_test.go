@@ -59,13 +59,13 @@ func (b *batchReceiver) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // newBatcher returns a function that sends calls concurrently and returns their results. Calls whose
 // IDs begin with "old" are obsolete.
-func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ...string) []webhook.Attempt {
+func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ...string) []sender.Result {
 	s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 	require.NoError(t, err)
 	settings := &webhook.Settings{Batch: batch, SharedSecret: "s3cret", Signature: webhook.SignatureBoth}
 	b := sender.NewBatcher(settings, s.Send)
-	return func(ids ...string) []webhook.Attempt {
-		attempts := make([]webhook.Attempt, len(ids))
+	return func(ids ...string) []sender.Result {
+		results := make([]sender.Result, len(ids))
 		var all sync.WaitGroup
 		for i, id := range ids {
 			call := fmt.Sprintf(`{"type":"identify","userId":"u","messageId":%q,"timestamp":"2026-01-01T00:00:00.000Z"}`, id)
@@ -73,18 +73,18 @@ func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ..
 			require.NoError(t, err)
 			request.Endpoint.URL = "http://hook"
 			all.Go(func() {
-				attempts[i] = b.Send(t.Context(), request, func() bool { return strings.HasPrefix(id, "old") })
+				results[i] = b.Send(t.Context(), request, func() bool { return strings.HasPrefix(id, "old") })
 			})
 			synctest.Wait() // keeps the order of the calls
 		}
 		all.Wait()
-		return attempts
+		return results
 	}
 }
 
-func verdicts(attempts []webhook.Attempt) (all []webhook.Verdict) {
-	for _, a := range attempts {
-		all = append(all, a.Verdict)
+func verdicts(results []sender.Result) (all []webhook.Verdict) {
+	for _, r := range results {
+		all = append(all, r.Verdict)
 	}
 	return all
 }
@@ -173,5 +173,31 @@ func TestCanceledBatch(t *testing.T) {
 		a := b.Send(ctx, sender.Request{Endpoint: webhook.Endpoint{URL: "http://hook"}, Body: []byte("{}"), MessageID: "a", Number: 1}, func() bool { return false })
 		assert.Equal(t, 100*time.Millisecond, time.Since(began))
 		assert.Equal(t, webhook.ReasonCanceled, a.Reason)
+	})
+}
+
+// TestOneResultOfARequestIsNotShared checks that the results of a request are shared except for one: of
+// a call with the fewest attempts.
+func TestOneResultOfARequestIsNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &batchReceiver{respond: func(ids []string) (int, string) {
+			if len(ids) > 2 {
+				return http.StatusRequestEntityTooLarge, ""
+			}
+			return http.StatusServiceUnavailable, ""
+		}}
+		s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
+		require.NoError(t, err)
+		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 5}}, s.Send)
+		var shared [5]bool
+		for i, attempt := range []int{1, 3, 2, 1, 1} { // the first is obsolete; the others are sent in two requests
+			go func() {
+				request := sender.Request{Endpoint: webhook.Endpoint{URL: "http://hook"}, Body: []byte(`{"messageId":"m"}`), Number: attempt}
+				shared[i] = b.Send(t.Context(), request, func() bool { return i == 0 }).Shared
+			}()
+			synctest.Wait() // keeps the order of the calls
+		}
+		synctest.Wait()
+		assert.Equal(t, [5]bool{false, true, false, false, true}, shared)
 	})
 }
