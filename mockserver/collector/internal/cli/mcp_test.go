@@ -171,6 +171,8 @@ func TestMCPTools(t *testing.T) {
 		{"replay-dry", "replay_calls", `{"destination":"gone","dryRun":true}`, false},
 		{"replay-dry-cause", "replay_calls", `{"destination":"gone","cause":"other","dryRun":true}`, false},
 		{"replay", "replay_calls", `{"destination":"gone","messageId":["m1"]}`, false},
+		{"replay-none", "replay_calls", `{"destination":"crm","event":"Other"}`, true},
+		{"replay-unknown-id", "replay_calls", `{"destination":"gone","messageId":["m1","m9"]}`, true},
 		{"replay-unknown", "replay_calls", `{"destination":"nope"}`, true},
 		{"replay-state", "replay_calls", `{"destination":"gone","state":"lost"}`, true},
 	} {
