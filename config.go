@@ -19,6 +19,7 @@ import (
 	"github.com/segmentio/backo-go"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -346,6 +347,7 @@ func checkKey(writeKey string) error {
 // parseURL parses the URL of a setting, which must be http or https. The error does not
 // contain a password.
 func parseURL(name, text, example string) (*url.URL, error) {
+	example = cmp.Or(spell.URL(text), example)
 	u, err := url.Parse(text)
 	if err != nil {
 		var parse *url.Error // url.Error contains the URL, so only its Err is used

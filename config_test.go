@@ -45,7 +45,15 @@ func TestBatchURL(t *testing.T) {
 		require.Equal(t, want, u.String(), in)
 		require.True(t, strings.HasPrefix(u.RequestURI(), "/"), "%s: the request line would have no slash", in)
 	}
-	for _, in := range []string{"api.segment.io", "localhost:8765", "/v1/batch", "ftp://example.com", "https://", "http:///v1", "://x", "https://exa mple.com", "https://example.com:port", "https://user:secret@exa mple.com",
+	for in, want := range map[string]string{
+		"api.segment.io": "https://api.segment.io", "localhost:8765": "http://localhost:8765", "127.0.0.1:8765/v1": "http://127.0.0.1:8765",
+		"[::1]:8765": "http://[::1]:8765", "collector:8765": "http://collector:8765", "example.com:443/v1?key=secret": "https://example.com:443",
+	} {
+		_, err := batchURL(in)
+		require.ErrorContains(t, err, "; it must look like "+want, in)
+		require.True(t, strings.HasSuffix(err.Error(), want), err)
+	}
+	for _, in := range []string{"/v1/batch", "ftp://example.com", "https://", "http:///v1", "://x", "https://exa mple.com", "https://example.com:port", "https://user:secret@exa mple.com",
 		"https://user:secret/1@example.com", "https://user:secret#1@example.com", "user:secret@example.com", "//user:secret@example.com", "ftp://user:a@secret@example.com"} {
 		_, err := batchURL(in)
 		require.ErrorContains(t, err, "Endpoint", in)
@@ -221,7 +229,7 @@ func TestSettingsURL(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, u)
 	for endpoint, want := range map[string]string{
-		"cdn.example":               "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
+		"cdn.example":               "is not an http or https URL with a host; it must look like https://cdn.example",
 		"ftp://cdn.example":         "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
 		"https://":                  "is not an http or https URL with a host; it must look like https://cdn-settings.segment.com",
 		"https://%zz":               `SettingsEndpoint "https://%zz" is not a URL: invalid URL escape "%zz"`,

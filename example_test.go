@@ -102,7 +102,7 @@ func ExampleNewWithConfig() {
 func ExampleNewWithConfig_refused() {
 	_, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{Endpoint: "localhost:8765"})
 	fmt.Println(err)
-	// Output: analytics: Endpoint "localhost:8765" is not an http or https URL with a host; it must look like https://api.segment.io
+	// Output: analytics: Endpoint "localhost:8765" is not an http or https URL with a host; it must look like http://localhost:8765
 }
 
 func ExampleClient_Identify() {

@@ -318,6 +318,20 @@ func TestExpectWaitsForCalls(t *testing.T) {
 	}
 }
 
+// TestExpectExplainsRefusedRequests checks that refused requests without a known source are listed, and
+// that they do not count.
+func TestExpectExplainsRefusedRequests(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/track", "other", `{"userId":"u"}`)
+	ask(t, http.MethodPost, srv.URL+"/v1/track", `{"event":"E","userId":"u"}`) // no write key
+	_, report, err := expected(srv.Client(), srv.URL, `{"source":"web","within":"1ms","expect":[{"event":"E"},{"bad":true,"count":0}]}`)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"unknown_write_key: the request has no write key; send it as the user of Basic auth: a request without a known source"}, report.NotTaken)
+	assert.Nil(t, report.Expectations[0].Nearest)
+	assert.True(t, report.Expectations[1].OK)
+	assert.Contains(t, report.Message, "accepted 0 calls, rejected 1\n  rejected: unknown_write_key: ")
+}
+
 func TestInvalidExpectations(t *testing.T) {
 	srv := mockserver.RunT(t)
 	for body, want := range map[string]string{

@@ -1,7 +1,33 @@
-// Package spell suggests a known name for a misspelled name.
+// Package spell suggests a known name for a misspelled name, and a URL for an address without a
+// protocol.
 package spell
 
-import "strings"
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// maxHost is the maximum length of a host that a suggestion contains, in bytes.
+const maxHost = 100
+
+// URL returns the protocol and the host of the URL that an address without a protocol stands for, such
+// as http://localhost:8080 for localhost:8080. It returns "" if the address is something else, contains
+// credentials, or has a host that is long or not ASCII.
+func URL(address string) string {
+	u, err := url.Parse("http://" + address)
+	if err != nil || strings.Contains(address, "://") || u.Hostname() == "" || u.User != nil || strings.HasSuffix(u.Host, ":") {
+		return ""
+	}
+	if len(u.Host) > maxHost || strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ""
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil && strings.Contains(u.Hostname(), ".") {
+		u.Scheme = "https" // a name on the internet
+	}
+	return u.Scheme + "://" + u.Host
+}
 
 // Closest returns the known name with the smallest distance to name, ignoring case. If all
 // distances are greater than most, it returns "". It uses only the first 40 bytes of name.

@@ -1,6 +1,9 @@
 package spell
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
@@ -30,6 +33,20 @@ func TestClosest(t *testing.T) {
 	} {
 		if got := Closest(c.name, known, c.most); got != c.want {
 			t.Errorf("Closest(%q, %d) = %q, want %q", c.name, c.most, got, c.want)
+		}
+	}
+}
+
+func TestURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"localhost:8080": "http://localhost:8080", "127.0.0.1/hook": "http://127.0.0.1", "[::1]:80": "http://[::1]:80",
+		"collector:8080/v1": "http://collector:8080", "example.com?token=secret": "https://example.com", "example.com:443": "https://example.com:443",
+		"": "", "/v1": "", "//example.com": "", "http:/example.com": "", "http:example.com": "", "http://example.com": "", "://x": "",
+		"user:secret@example.com": "", "exa mple.com": "", ":8080": "", "example.com:port": "", "b\u202ecom": "",
+		strings.Repeat("a", 101): "",
+	} {
+		if got := URL(address); got != want {
+			t.Errorf("URL(%q) = %q, want %q", address, got, want)
 		}
 	}
 }

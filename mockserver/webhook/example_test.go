@@ -85,7 +85,7 @@ func ExampleSettings_Validate() {
 	}}
 	fmt.Println(s.Validate())
 	// Output:
-	// webhooks[1].url: has no protocol: start it with https:// or http://
+	// webhooks[1].url: has no protocol: start it with https://example.com
 	// webhooks[1].headers["Host"]: is set by the collector: remove it
 }
 

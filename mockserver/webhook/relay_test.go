@@ -18,7 +18,7 @@ func TestRelaySettings(t *testing.T) {
 		"no key":               {Settings{Type: TypeRelay}, []string{"writeKey: is empty: set the write key of the source in the other collector"}},
 		"another region":       {Settings{Type: TypeRelay, WriteKey: key, Region: "mars"}, []string{`region: is "mars": use "us" or "eu", or set endpoint`}},
 		"endpoint and region":  {Settings{Type: TypeRelay, WriteKey: key, Region: RegionEU, Endpoint: "https://c.example"}, []string{"region: has no effect with an endpoint: remove one of them"}},
-		"no URL":               {Settings{Type: TypeRelay, WriteKey: key, Endpoint: "c.example"}, []string{"endpoint: has no protocol: start it with https:// or http://"}},
+		"no URL":               {Settings{Type: TypeRelay, WriteKey: key, Endpoint: "c.example"}, []string{"endpoint: has no protocol: start it with https://c.example"}},
 		"a key in the URL":     {Settings{Type: TypeRelay, WriteKey: key, Endpoint: "https://key:@c.example"}, []string{"endpoint: contains credentials: remove them; writeKey identifies the source"}},
 		"settings of webhooks": {Settings{Type: TypeRelay, WriteKey: key, SharedSecret: "s", Webhooks: []Endpoint{{URL: "https://h.example"}}}, []string{`webhooks: has no effect with type "relay": set type to "webhooks", or remove it`, `sharedSecret: has no effect with type "relay": set type to "webhooks", or remove it`}},
 		"settings of a relay": {Settings{WriteKey: key, Region: RegionEU, Webhooks: []Endpoint{{URL: "https://h.example"}}},

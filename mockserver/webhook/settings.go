@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/http1"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
@@ -150,6 +151,10 @@ const exampleURL = "use a URL such as https://example.com/hook"
 func (p *problems) url(field, text, credentials string) {
 	if text == "" {
 		p.add(field, "is empty", exampleURL)
+		return
+	}
+	if start := spell.URL(text); start != "" {
+		p.add(field, "has no protocol", "start it with "+start)
 		return
 	}
 	u, err := url.Parse(text)

@@ -66,7 +66,7 @@ func TestValidateURL(t *testing.T) {
 		"//example.com/hook":               `has no protocol`,
 		"ftp://example.com":                `has the protocol "ftp"`,
 		"file:///etc/passwd":               `has the protocol "file"`,
-		"localhost:8080/x":                 `has the protocol "localhost"`,
+		"localhost:8080/x":                 `has no protocol`,
 		"http:example.com":                 "has no host",
 		"http:///hook":                     "has no host",
 		"https://:443/":                    "has no host",

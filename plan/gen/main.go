@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/seed-45eadc4a/analytics-go/plan"
 	"github.com/seed-45eadc4a/analytics-go/plan/generate"
@@ -52,6 +53,9 @@ func run(file, packageName, output string, stdout io.Writer) error {
 	}
 	if output == "" {
 		_, err = stdout.Write(text)
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(output, text, 0o644)

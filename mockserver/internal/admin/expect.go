@@ -144,10 +144,11 @@ func (w *waiter) shows(i *history.Item) bool {
 	return w.a.shows(i) && (w.request.Source == "" || i.Call().Source == w.request.Source)
 }
 
-// newest returns the newest calls that the checker has received, oldest first.
+// newest returns the newest calls that the checker has received, and the refused requests without a
+// known source, oldest first.
 func (w *waiter) newest() (calls []*expect.Call) {
 	w.a.c.History().Scan(w.seen+1, func(i *history.Item) bool {
-		if w.shows(i) {
+		if w.shows(i) || w.a.shows(i) && i.Refusal != nil && i.Call().Source == "" {
 			item := i.Snapshot()
 			calls = append(calls, callOf(&item))
 		}

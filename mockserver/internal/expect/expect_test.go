@@ -186,13 +186,17 @@ func TestReports(t *testing.T) {
 		"too-many":   {`{"expect":[{"event":"Viewed","count":1}]}`, many(30)},
 		"none":       {`{"expect":[{"type":"page","count":0},{"bad":true,"count":0}]}`, append(calls(page), bad("no_user_anon_id", `{"type":"track","event":"E"}`))},
 		"not-taken":  {`{"expect":[{"type":"track","event":"Signed Up"}]}`, append(calls(page), bad("no_user_anon_id", `{"type":"track","event":"Signed Up"}`))},
+		"refused":    {`{"source":"web","expect":[{"event":"E"}]}`, []*expect.Call{{Call: tracking.Call{Body: []byte("{")}, Code: "invalid_json", Message: "invalid JSON at byte 1"}}},
 		"order":      {`{"ordered":true,"expect":[{"type":"page"},{"event":"Signed Up"},{"type":"group"}]}`, calls(signup, page)},
 		"hostile":    {`{"expect":[{"event":"E"}]}`, []*expect.Call{bad("unknown_type", "\x1b[31m{"), {Call: tracking.Call{Type: "a\nb\x1b[2J", Event: "\u202e\x00"}, Code: "unknown_type", Message: "m"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checker := expect.NewChecker(parse(t, c.document))
+			request := parse(t, c.document)
+			checker := expect.NewChecker(request)
 			for _, call := range c.calls {
-				checker.Add(call)
+				if request.Source == "" || call.Source == request.Source {
+					checker.Add(call)
+				}
 			}
 			got := checker.Report(c.calls, 1500*time.Millisecond).Message + "\n"
 			path := filepath.Join("testdata", name+".txt")

@@ -22,7 +22,7 @@ type Report struct {
 	WaitedMS     int64    `json:"waitedMs"`
 	Source       string   `json:"source,omitempty"` // the source of the calls; empty for all sources
 	Good         int      `json:"good"`             // number of accepted calls
-	Bad          int      `json:"bad"`
+	Bad          int      `json:"bad"`              // number of rejected calls, and of refused requests without a known source
 	Expectations []Result `json:"expectations"`
 	Came         []string `json:"came"`     // titles of the newest accepted calls
 	NotTaken     []string `json:"notTaken"` // titles of the newest rejected calls
@@ -52,18 +52,28 @@ type Near struct {
 }
 
 // Report explains the status of the expectations. newest contains the newest added calls, oldest
-// first. Report searches them for the calls that are nearest to the expectations.
+// first. Report searches them for the calls that are nearest to the expectations. If the request
+// selects a source, newest also contains refused requests without a known source, because they can
+// be the missing calls.
 func (c *Checker) Report(newest []*Call, waited time.Duration) *Report {
 	r := &Report{OK: c.Status() == Holding, WaitedMS: waited.Milliseconds(), Source: c.request.Source, Good: c.good, Bad: c.bad, Came: []string{}, NotTaken: []string{}}
-	for i := range c.request.Expect {
-		r.Expectations = append(r.Expectations, c.result(i, newest))
-	}
+	var added []*Call
 	for _, call := range newest {
-		if call.isBad() {
-			r.NotTaken = append(r.NotTaken, fmt.Sprintf("%s: %s: %s", call.Code, text.CutBytes(200, call.Message), cmp.Or(call.title(), "a request")))
+		what := cmp.Or(call.title(), "a request")
+		if r.Source != "" && call.Source == "" {
+			what += " without a known source"
+			r.Bad++
 		} else {
-			r.Came = append(r.Came, call.title())
+			added = append(added, call)
 		}
+		if call.isBad() {
+			r.NotTaken = append(r.NotTaken, fmt.Sprintf("%s: %s: %s", call.Code, text.CutBytes(200, call.Message), what))
+		} else {
+			r.Came = append(r.Came, what)
+		}
+	}
+	for i := range c.request.Expect {
+		r.Expectations = append(r.Expectations, c.result(i, added))
 	}
 	r.Came, r.NotTaken = last(r.Came), last(r.NotTaken)
 	if !r.OK {
@@ -152,6 +162,9 @@ func (r *Report) Text(place func(i int) string) string {
 		for _, call := range e.Calls {
 			fmt.Fprintf(&b, "\n    %s", call)
 		}
+		if left := e.Got - len(e.Calls); left > 0 && left < e.Got {
+			fmt.Fprintf(&b, "\n    and %s more", text.GroupDigits(left))
+		}
 		if near := e.Nearest; near != nil {
 			fmt.Fprintf(&b, "\n  nearest: %s\n    %s", cmp.Or(near.Call, "a request"), strings.Join(near.Differences, "\n    "))
 		}
@@ -166,11 +179,17 @@ func (r *Report) Text(place func(i int) string) string {
 	default:
 		fmt.Fprintf(&b, "\naccepted %s, rejected %s", text.Plural(r.Good, "call", "calls"), text.GroupDigits(r.Bad))
 	}
-	for _, call := range r.Came {
-		fmt.Fprintf(&b, "\n  accepted: %s", call)
-	}
-	for _, call := range r.NotTaken {
-		fmt.Fprintf(&b, "\n  rejected: %s", call)
-	}
+	writeCalls(&b, "accepted", r.Came, r.Good)
+	writeCalls(&b, "rejected", r.NotTaken, r.Bad)
 	return b.String()
+}
+
+// writeCalls writes the newest calls, and the number of earlier ones.
+func writeCalls(b *strings.Builder, what string, newest []string, all int) {
+	if left := all - len(newest); left > 0 {
+		fmt.Fprintf(b, "\n  %s: %s", what, text.Plural(left, "earlier call", "earlier calls"))
+	}
+	for _, call := range newest {
+		fmt.Fprintf(b, "\n  %s: %s", what, call)
+	}
 }

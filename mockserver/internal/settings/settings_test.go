@@ -25,7 +25,7 @@ sources[1].callsPerSecond: is -1: use a positive number, or omit it
 sources[2].name: is empty: give the source a name
 sources[2].writeKey: is empty: give source "" a write key
 destinations[1].name: duplicates "d": give each destination a unique name
-destinations[1].webhooks[0].url: has no protocol: start it with https:// or http://
+destinations[1].webhooks[0].url: has no protocol: start it with https://example.com
 destinations[2].name: is empty: give the destination a name
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)

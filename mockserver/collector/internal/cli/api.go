@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
@@ -233,7 +234,7 @@ func (c *client) base() (string, error) {
 		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
 			base = "…" + base[at:]
 		}
-		return "", usagef("invalid %s %s: use a URL such as http://%s", from, text.Quote(text.MaxRepeated, base), config.DefaultListen)
+		return "", usagef("invalid %s %s: use a URL such as %s", from, text.Quote(text.MaxRepeated, base), cmp.Or(spell.URL(base), "http://"+config.DefaultListen))
 	}
 	return strings.TrimRight(base, "/"), nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -435,7 +436,8 @@ a tracking plan filtered are kept as long as failed calls, and are checked again
 the current plan.
 
 A replay continues in the collector if the command is interrupted. With --wait, the
-command ends when none of its calls is pending, and prints the results.`,
+command ends when none of its calls is pending, and prints the results. The exit code is
+1 if a call failed again, or if an --id has no call to replay; then nothing is replayed.`,
 		Example: `  collector replay crm --dry-run
   collector replay crm --since 24h --event 'Order Completed' --wait
   collector replay crm --state filtered --source web
@@ -458,13 +460,19 @@ command ends when none of its calls is pending, and prints the results.`,
 		if err != nil {
 			return err
 		}
-		return printAnswer(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
-			fmt.Fprintln(out, replayText(r, wait))
-			if r.Problem != "" {
-				return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
-			}
-			return nil
+		err = printAnswer(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
+			_, err := fmt.Fprintln(out, replayText(r, wait))
+			return err
 		})
+		switch r := run.read; {
+		case err != nil:
+			return err
+		case r.Problem != "":
+			return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
+		case wait && r.Failed > 0:
+			return fmt.Errorf("%s failed again: collector calls --state failed lists the reasons", count(r.Failed, "call"))
+		}
+		return nil
 	}
 	return c.addTo(cmd)
 }
@@ -484,8 +492,28 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 // matches is the number of calls that a replay would select.
 type matches struct{ Calls int }
 
-// matching counts the calls that a replay would select.
-func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
+// matching counts the calls that a replay would select. It fails if a messageId in q selects none.
+func (c *client) matching(ctx context.Context, destination string, q url.Values) (all answer[matches], err error) {
+	var missing []string
+	for _, id := range q["messageId"] {
+		one := maps.Clone(q)
+		one.Set("messageId", id)
+		found, err := c.countMatching(ctx, destination, one)
+		if err != nil {
+			return all, err
+		}
+		if found.read.Calls == 0 {
+			missing = append(missing, text.Quote(text.MaxRepeated, id))
+		}
+	}
+	if len(missing) > 0 {
+		return all, fmt.Errorf("nothing was replayed: %s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+			plain(destination), cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
+	}
+	return c.countMatching(ctx, destination, q)
+}
+
+func (c *client) countMatching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
 	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
 }
 
@@ -494,6 +522,11 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
+	if len(q["messageId"]) > 0 {
+		if _, err := c.matching(ctx, destination, q); err != nil {
+			return answer[engine.ReplayRun]{}, err
+		}
+	}
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {
 		return run, err

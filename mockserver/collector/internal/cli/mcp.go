@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -26,6 +27,8 @@ const (
 	maxMessage = 4 << 20
 	// mcpPath is the path of the MCP endpoint.
 	mcpPath = "/mcp"
+	// httpEnd limits the wait for responses to HTTP clients at the end.
+	httpEnd = 5 * time.Second
 )
 
 // mcpFlags are the values of the flags of collector mcp.
@@ -112,18 +115,18 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	server := newToolServer(&f.client, f.writeKey, f.allowChanges)
+	server := newToolServer(ctx, &f.client, f.writeKey, f.allowChanges)
 	if f.http != "" {
 		return f.serveHTTP(ctx, cmd.OutOrStdout(), server)
 	}
 	if live.IsTerminal(cmd.InOrStdin()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for an MCP client on standard input; press Ctrl-D to quit")
 	}
-	err = server.Run(ctx, newStdio(cmd.InOrStdin(), cmd.OutOrStdout()))
-	if err == nil || ctx.Err() != nil {
-		return nil
+	// The end of ctx ends the input and the tools. Run then returns after the last response.
+	if err := server.Run(context.WithoutCancel(ctx), newStdio(ctx, cmd.InOrStdin(), cmd.OutOrStdout())); err != nil {
+		return fmt.Errorf("standard input or output: %w: let an MCP client start this command", err)
 	}
-	return fmt.Errorf("standard input or output: %w: let an MCP client start this command", err)
+	return nil
 }
 
 // startDev starts a collector with an empty queue. It calls failed if the collector stops early. The
@@ -141,7 +144,7 @@ func (f *mcpFlags) startDev(ctx context.Context, failed func(), log io.Writer) (
 	return func() error { return errors.Join(end(), remove()) }, nil
 }
 
-// serveHTTP serves streamable HTTP until ctx ends.
+// serveHTTP serves streamable HTTP until ctx ends, and then sends the responses to running tools.
 func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Server) error {
 	guard, err := f.guard()
 	if err != nil {
@@ -152,10 +155,18 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 		return err
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
-	defer context.AfterFunc(ctx, func() { _ = srv.Close() })() // the listener is closed in any case
 	fmt.Fprintf(out, "MCP server at http://%s%s\n", l.Addr(), mcpPath)
-	if err := srv.Serve(l); ctx.Err() == nil {
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
 		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpEnd)
+	defer cancel()
+	if srv.Shutdown(ending) != nil {
+		return srv.Close()
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func connect(t *testing.T, transport mcp.Transport) agent {
 func inMemory(t *testing.T, changes bool) agent {
 	t.Helper()
 	here, there := mcp.NewInMemoryTransports()
-	server, err := newToolServer(&client{}, "", changes).Connect(t.Context(), there, nil)
+	server, err := newToolServer(t.Context(), &client{}, "", changes).Connect(t.Context(), there, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return connect(t, here)
@@ -171,6 +171,8 @@ func TestMCPTools(t *testing.T) {
 		{"replay-dry", "replay_calls", `{"destination":"gone","dryRun":true}`, false},
 		{"replay-dry-cause", "replay_calls", `{"destination":"gone","cause":"other","dryRun":true}`, false},
 		{"replay", "replay_calls", `{"destination":"gone","messageId":["m1"]}`, false},
+		{"replay-none", "replay_calls", `{"destination":"crm","event":"Other"}`, true},
+		{"replay-unknown-id", "replay_calls", `{"destination":"gone","messageId":["m1","m9"]}`, true},
 		{"replay-unknown", "replay_calls", `{"destination":"nope"}`, true},
 		{"replay-state", "replay_calls", `{"destination":"gone","state":"lost"}`, true},
 	} {
@@ -527,6 +529,86 @@ func TestMCPEndsWithItsInput(t *testing.T) {
 	out, errOut, code := runWith(t, "", "mcp")
 	assert.Zero(t, code)
 	assert.Empty(t, out+errOut)
+}
+
+// waitingCollector returns the URL of a collector whose /expect responds when released is closed, and
+// a channel that receives a value for each waiting request.
+func waitingCollector(t *testing.T, released <-chan struct{}) (url string, waiting <-chan struct{}) {
+	arrived := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `{"ok":true,"message":"1 expectation met","expectations":[{}]}`)
+	}))
+	t.Cleanup(collector.Close)
+	return collector.URL, arrived
+}
+
+// TestMCPOverHTTPRespondsBeforeItEnds checks that a termination ends the tools.
+func TestMCPOverHTTPRespondsBeforeItEnds(t *testing.T) {
+	t.Setenv("COLLECTOR_TOKEN", "")
+	url, waiting := waitingCollector(t, nil)
+	ctx, terminate := context.WithCancel(t.Context())
+	out, code := make(lineWriter, 1), make(chan int, 1)
+	go func() {
+		code <- Main(ctx, []string{"mcp", "--http", "127.0.0.1:0", "--url", url}, strings.NewReader(""), out, os.Stderr)
+	}()
+	a := connect(t, &mcp.StreamableClientTransport{Endpoint: strings.Fields(<-out)[3]})
+	go func() {
+		<-waiting
+		terminate()
+	}()
+	text, failed := a.call("wait_for_calls", `{"within":"5m","expect":[{"event":"E"}]}`)
+	assert.True(t, failed)
+	assert.Equal(t, "canceled while waiting for "+url, text)
+	assert.Zero(t, <-code)
+}
+
+// TestMCPRespondsToEachRequest checks that a running tool responds before the command ends.
+func TestMCPRespondsToEachRequest(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(closeInput, terminate, release func())
+		want string
+	}{
+		{"end of input", func(closeInput, _, release func()) { closeInput(); release() }, "1 expectation met"},
+		{"termination", func(_, terminate, _ func()) { terminate() }, "canceled while waiting for http://"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			released := make(chan struct{})
+			collector, waiting := waitingCollector(t, released)
+			ctx, terminate := context.WithCancel(t.Context())
+			in, send := io.Pipe()
+			receive, out := io.Pipe()
+			ended := make(chan int, 1)
+			go func() {
+				code := Main(ctx, []string{"mcp", "--url", collector}, in, out, os.Stderr)
+				_ = out.Close()
+				ended <- code
+			}()
+			const calls = 2
+			go func() {
+				_, _ = io.WriteString(send, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+				for id := range calls {
+					_, _ = fmt.Fprintf(send, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait_for_calls","arguments":{"within":"5m","expect":[{"event":"E"}]}}}`+"\n", id+1)
+				}
+				for range calls {
+					<-waiting
+				}
+				test.end(func() { _ = send.Close() }, terminate, func() { close(released) })
+			}()
+			responses, err := io.ReadAll(receive)
+			require.NoError(t, err)
+			for id := range calls {
+				assert.Regexp(t, fmt.Sprintf(`(?m)^\{"jsonrpc":"2.0","id":%d,"result":.*%s`, id+1, test.want), string(responses))
+			}
+			assert.Zero(t, <-ended)
+		})
+	}
 }
 
 // TestMCPInvalidInput checks that an invalid message gets an error response, and that the next message

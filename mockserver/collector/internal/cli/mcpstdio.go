@@ -3,7 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,60 +13,160 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newStdio returns a transport that reads messages from in, one per line, and writes messages to out.
-// mcp.IOTransport closes the connection at the first invalid message. JSON-RPC requires an error
-// response instead.
-func newStdio(in io.Reader, out io.Writer) mcp.Transport {
-	shared := &sharedWriter{out: out}
-	messages, valid := io.Pipe()
-	go func() { _ = valid.CloseWithError(copyMessages(valid, bufio.NewReader(in), shared)) }()
-	return &mcp.IOTransport{Reader: messages, Writer: shared, MaxLineLength: -1} // copyMessages limits messages
+// A lineConn is a connection over a reader and a writer, with one message per line. It differs from
+// mcp.IOTransport, which closes the connection at the first invalid message, although JSON-RPC
+// requires an error response, and which cancels running calls at the end of the input.
+type lineConn struct {
+	end      <-chan struct{} // closed to end the input
+	lines    chan inputLine
+	inputErr error // set before lines is closed
+	closed   chan struct{}
+
+	mu        sync.Mutex // guards the following fields, and writes
+	out       io.Writer
+	calls     map[jsonrpc.ID]bool // calls without a response
+	responded chan struct{}       // receives a value after a response; has a buffer
 }
 
-// copyMessages copies the valid messages, and responds to the others.
-func copyMessages(to io.Writer, in *bufio.Reader, out io.Writer) error {
+// newStdio returns a transport that reads messages from in until ctx ends, and writes messages to out.
+func newStdio(ctx context.Context, in io.Reader, out io.Writer) mcp.Transport {
+	s := &lineConn{end: ctx.Done(), lines: make(chan inputLine), closed: make(chan struct{}), out: out, calls: map[jsonrpc.ID]bool{}, responded: make(chan struct{}, 1)}
+	go s.readLines(bufio.NewReader(in)) // reads of standard input cannot be canceled
+	return s
+}
+
+// Connect implements mcp.Transport.
+func (s *lineConn) Connect(context.Context) (mcp.Connection, error) { return s, nil }
+
+// SessionID implements mcp.Connection.
+func (*lineConn) SessionID() string { return "" }
+
+// Close implements mcp.Connection. The server calls it once.
+func (s *lineConn) Close() error {
+	close(s.closed)
+	return nil
+}
+
+// Read returns the next valid message, and responds to the others. It reports the end of the input
+// after each call has its response, because the server then cancels running calls.
+func (s *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 	for {
-		line, size, end := readMessage(in)
-		var err error
-		if problem := problemOf(line, size); problem != nil {
-			line, _ = json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
-			_, err = out.Write(append(line, '\n'))
-		} else if len(line) > 0 {
-			_, err = to.Write(append(line, '\n'))
+		var line inputLine
+		var more bool
+		err := io.EOF
+		select {
+		case line, more = <-s.lines:
+			if !more {
+				err = s.inputErr
+			}
+		case <-s.end:
+		case <-s.closed:
 		}
-		if err = cmp.Or(err, end); err != nil {
-			return err
+		if !more {
+			s.awaitResponses()
+			return nil, err
+		}
+		message, problem := line.message()
+		switch {
+		case problem != nil:
+			response, _ := json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
+			if err := s.writeLine(response); err != nil {
+				return nil, err
+			}
+		case message != nil:
+			s.expectResponse(message)
+			return message, nil
 		}
 	}
 }
 
-// readMessage reads a line. It returns the line without surrounding white space, and the size in bytes. If
-// the size exceeds maxMessage, line contains only a part. If err is not nil, the line is the last one.
-func readMessage(in *bufio.Reader) (line []byte, size int, err error) {
+// expectResponse records a message if it is a call.
+func (s *lineConn) expectResponse(message jsonrpc.Message) {
+	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.calls[request.ID] = true
+	}
+}
+
+// awaitResponses waits until each call has a response, or the connection is closed.
+func (s *lineConn) awaitResponses() {
+	for {
+		s.mu.Lock()
+		open := len(s.calls)
+		s.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-s.responded:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// Write implements mcp.Connection.
+func (s *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(message)
+	if err != nil {
+		return err
+	}
+	if err := s.writeLine(data); err != nil {
+		return err
+	}
+	if response, ok := message.(*jsonrpc.Response); ok {
+		s.mu.Lock()
+		delete(s.calls, response.ID)
+		s.mu.Unlock()
+		select {
+		case s.responded <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+func (s *lineConn) writeLine(message []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.out.Write(append(message, '\n'))
+	return err
+}
+
+// An inputLine is a line of the input.
+type inputLine struct {
+	text []byte // without surrounding white space; only a part if size exceeds maxMessage
+	size int    // in bytes
+}
+
+// readLines sends each line to the channel, until the input ends or the connection is closed.
+func (s *lineConn) readLines(in *bufio.Reader) {
+	defer close(s.lines)
+	for s.inputErr == nil {
+		var line inputLine
+		line, s.inputErr = readLine(in)
+		select {
+		case s.lines <- line:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// readLine reads a line. If err is not nil, the line is the last one.
+func readLine(in *bufio.Reader) (line inputLine, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
-		if size += len(part); size <= maxMessage {
-			line = append(line, part...)
+		if line.size += len(part); line.size <= maxMessage {
+			line.text = append(line.text, part...)
 		}
 		if err != bufio.ErrBufferFull {
-			return bytes.TrimSpace(line), size, err
+			line.text = bytes.TrimSpace(line.text)
+			return line, err
 		}
 	}
 }
-
-// A sharedWriter writes the messages of several goroutines. Close does nothing.
-type sharedWriter struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-func (w *sharedWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(b)
-}
-
-func (w *sharedWriter) Close() error { return nil }
 
 // An errorResponse is the response to a message without a usable ID. Its ID is null, which
 // jsonrpc.EncodeMessage would omit.
@@ -76,20 +176,21 @@ type errorResponse struct {
 	Error   *jsonrpc.Error `json:"error"`
 }
 
-// problemOf returns the error in the response to a line, or nil if the line is a message or empty.
-func problemOf(line []byte, size int) *jsonrpc.Error {
-	if size > maxMessage {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
+// message returns the message in a line, or the error to respond with. Both are nil if the line is empty.
+func (l *inputLine) message() (jsonrpc.Message, *jsonrpc.Error) {
+	if l.size > maxMessage {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
 	}
-	if len(line) == 0 {
-		return nil
+	if len(l.text) == 0 {
+		return nil, nil
 	}
 	var value json.RawMessage
-	if err := json.Unmarshal(line, &value); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "invalid JSON: " + err.Error() + "; send one JSON-RPC message per line"}
+	if err := json.Unmarshal(l.text, &value); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "invalid JSON: " + err.Error() + "; send one JSON-RPC message per line"}
 	}
-	if _, err := jsonrpc.DecodeMessage(line); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: `not a JSON-RPC message; send an object with "jsonrpc":"2.0" and "method", not a batch`}
+	message, err := jsonrpc.DecodeMessage(l.text)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: `not a JSON-RPC message; send an object with "jsonrpc":"2.0" and "method", not a batch`}
 	}
-	return nil
+	return message, nil
 }

@@ -46,10 +46,19 @@ type tools struct {
 	writeKey string
 }
 
-// newToolServer returns an MCP server with the tools. With changes, it includes the tools that change data.
-func newToolServer(c *client, writeKey string, changes bool) *mcp.Server {
+// newToolServer returns an MCP server with the tools. They end when ctx ends. With changes, it includes
+// the tools that change data.
+func newToolServer(ctx context.Context, c *client, writeKey string, changes bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "collector", Title: "Analytics collector", Version: version()}, &mcp.ServerOptions{
 		Instructions: mcpInstructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	s.AddReceivingMiddleware(func(handle mcp.MethodHandler) mcp.MethodHandler {
+		return func(call context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			call, cancel := context.WithCancel(call)
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			return handle(call, method, req)
+		}
 	})
 	t := tools{c, writeKey}
 	reads := func(name, description string) mcp.Tool {
@@ -646,6 +655,9 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	run, err := t.replay(waiting, in.Destination, q, true, newProgress(io.Discard))
 	if err != nil && (waiting.Err() == nil || run.read.ID == "") {
 		return r, err
+	}
+	if !run.read.Goes() && run.read.Replayed == 0 && run.read.Problem == "" {
+		return r, errors.New("no calls to replay: use fewer filters, or another state")
 	}
 	r.Summary = replayText(run.read, true)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -219,11 +220,18 @@ skipped.`,
 		if bad > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "skipped %s without a call\n", count(bad, "line"))
 		}
-		if taken, _ := x.Calls(); taken == 0 {
-			return errors.New("no calls to infer a plan from: specify files, or --collector")
+		switch taken, ignored := x.Calls(); {
+		case taken > 0:
+			_, err = x.WriteTo(cmd.OutOrStdout())
+			return err
+		case ignored > 0:
+			return fmt.Errorf("no calls to infer a plan from: plans do not describe the types of the calls (%s)", count(ignored, "call"))
+		case bad > 0:
+			return errors.New(`no calls to infer a plan from: a call is a JSON object with a "type", such as each line of collector calls --output jsonl`)
+		case calls.collector:
+			return errors.New("no calls to infer a plan from: send calls to the collector, or use fewer filters")
 		}
-		_, err = x.WriteTo(cmd.OutOrStdout())
-		return err
+		return errors.New("the input contains no calls: specify files, or --collector")
 	}
 	return cmd
 }
@@ -316,11 +324,14 @@ go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen:
 		if err != nil {
 			return err
 		}
-		if output != "" {
-			return os.WriteFile(output, text, 0o644)
+		if output == "" {
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
 		}
-		_, err = cmd.OutOrStdout().Write(text)
-		return err
+		if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(output, text, 0o644)
 	}
 	return cmd
 }

@@ -127,12 +127,15 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
 		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},
 		{"plan-infer-none", "", []string{"infer"}, 1},
+		{"plan-infer-ignored", `{"type":"alias"}`, []string{"infer"}, 1},
+		{"plan-infer-batch", `{"batch":[{"type":"track","event":"A"}]}`, []string{"infer"}, 1},
+		{"plan-infer-empty-array", "[]", []string{"infer"}, 1},
 		{"plan-diff", "", []string{"diff", "plan.yaml", "newer.yaml"}, 0},
 		{"plan-diff-json", "", []string{"diff", "plan.yaml", "newer.yaml", "--json", "--fail-on", "senders"}, 1},
 		{"plan-diff-none", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "any"}, 0},
 		{"plan-diff-one", "", []string{"diff", "plan.yaml"}, 2},
 		{"plan-gen", "", []string{"gen", "plan.yaml", "--package", "shop"}, 0},
-		{"plan-gen-vague", "", []string{"gen", "vague.json", "--output", "events.go"}, 0},
+		{"plan-gen-vague", "", []string{"gen", "vague.json", "--output", "internal/events/events.go"}, 0},
 		{"plan-gen-none", "", []string{"gen"}, 2},
 		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 1},
 		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 1},
@@ -158,6 +161,9 @@ func TestPlanCheckReadsFromCollector(t *testing.T) {
 	}
 	inDirectory(t, nil)
 
+	_, errOut, code := run(t, "plan", "infer", "--url", srv.URL, "--collector", "--event", "Other")
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: no calls to infer a plan from: send calls to the collector, or use fewer filters\n", errOut)
 	inferred, errOut, code := run(t, "plan", "infer", "--url", srv.URL, "--collector")
 	require.Zero(t, code, errOut)
 	assert.Contains(t, inferred, "Order Completed: # 250 calls")

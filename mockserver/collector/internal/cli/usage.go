@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -35,12 +37,25 @@ func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	fix := "see " + cmd.CommandPath() + " --help"
-	cmd.SuggestionsMinimumDistance = 2 // maximum edit distance of suggestions
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		fix = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
 	}
-	return usagef("unknown command %q: %s", args[0], fix)
+	return usagef("unknown command %q: %s", args[0], suggestion(cmd, cmd.CommandPath()+" ", args[0], names))
+}
+
+// suggestion suggests, after a prefix, the known name that begins with name or is similar to it.
+func suggestion(cmd *cobra.Command, prefix, name string, known []string) string {
+	best := spell.Closest(name, known, min(len(name)/3, 2))
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, name) }); i >= 0 {
+		best = known[i]
+	}
+	if best == "" {
+		return "see " + cmd.CommandPath() + " --help"
+	}
+	return "did you mean " + prefix + best + "?"
 }
 
 // exactly returns a check for exactly n arguments. usage is the format of the error, which contains
@@ -94,8 +109,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	var said usageError
 	var unknown *pflag.NotExistError
 	switch {
-	case errors.As(err, &unknown) && cmd.HasSubCommands():
-		return usagef("%w: %s", err, hintForFlag(cmd, unknown.GetSpecifiedName()))
+	case errors.As(err, &unknown):
+		return usagef("%w: %s", err, hintForFlag(cmd, cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())))
 	case errors.As(err, &said):
 		return said
 	case errors.As(err, &missing):
@@ -107,8 +122,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }
 
-// hintForFlag returns a hint for a flag that a command group does not have. It names the commands
-// of the group that have the flag.
+// hintForFlag returns a hint for a flag that a command does not have. It names the commands of the
+// group that have the flag, or a similar flag.
 func hintForFlag(cmd *cobra.Command, flag string) string {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -118,7 +133,8 @@ func hintForFlag(cmd *cobra.Command, flag string) string {
 	}
 	switch len(names) {
 	case 0:
-		return "see " + cmd.CommandPath() + " --help"
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		return suggestion(cmd, "--", flag, names)
 	case 1:
 		return "did you mean " + cmd.CommandPath() + " " + names[0] + "?"
 	}

@@ -177,7 +177,7 @@ func TestProblems(t *testing.T) {
 		{"the interval of metrics", store + "telemetry:\n  otlp:\n    metrics: {interval: 10ms}", `c.yaml:4:15: telemetry.otlp.metrics.interval is 10ms: use 1s or more`},
 		{"a header of telemetry", store + "telemetry:\n  otlp:\n    headers: {a b: c}", `c.yaml:4:15: telemetry.otlp.headers["a b"] is not a valid header name: use letters, digits and hyphens`},
 		{"alerts to nobody", store + "alerts: {after: 5m}", `c.yaml:2:1: alerts.webhook is not set: set it to the URL that receives alerts, or remove alerts`},
-		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has no protocol: start it with https:// or http://`},
+		{"the webhook of alerts", store + "alerts:\n  webhook: hooks.example.com", `c.yaml:3:3: alerts.webhook has no protocol: start it with https://hooks.example.com`},
 		{"a header of alerts", store + "alerts:\n  webhook: https://h/\n  headers:\n    Host: x", `c.yaml:5:5: alerts.headers["Host"] is set by the collector: remove it`},
 		{"the signature of alerts", store + "alerts:\n  webhook: https://h/\n  signature: sha512", `c.yaml:4:3: alerts.signature is "sha512": use "service", "standard" or "both"`},
 		{"a signature of alerts without a secret", store + "alerts:\n  webhook: https://h/\n  signature: standard", `c.yaml:2:1: alerts.sharedSecret is empty: set one for the signature "standard", or use the signature "service"`},
@@ -189,7 +189,7 @@ func TestProblems(t *testing.T) {
 		{"a relay to a private address", store + "destinations: [{name: d, type: relay, writeKey: k, endpoint: 'http://10.0.0.1'}]", `c.yaml:2:52: destinations[0].endpoint points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use "webhooks" or "relay"`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is not a source: use the name of a source`},
-		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https:// or http://`},
+		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has no protocol: start it with https://example.com`},
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
 		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the collector: remove it`},
 		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
