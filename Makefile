@@ -144,7 +144,7 @@ cross: ## build each module for each platform; the first run is slow
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build $(addsuffix /...,$(MODULES)) || exit 1; \
 	done
 
-modules: ## type-check each module alone for each system, and install the command as users do
+modules: ## type-check all packages for each system and each module alone, and install the command as users do
 	bash .ci/modules
 
 ci: ## run all checks, as CI does

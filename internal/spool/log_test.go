@@ -142,8 +142,8 @@ func TestRoomAndFull(t *testing.T) {
 	for _, g := range slices.Clone(l.segments)[:3] {
 		l.Done(g.base, int(g.records))
 	}
-	for l.Room(record) != Enough {
-		require.Equal(t, Freeing, l.Room(record))
+	for room := l.Room(record); room != Enough; room = l.Room(record) {
+		require.Equal(t, Freeing, room)
 		<-freed
 	}
 	require.NoError(t, l.Append(record, time.Now()))

@@ -114,9 +114,12 @@ func (w *orderedWorld) wantNext(ids ...string) {
 func TestUnreadableReplayKeepsItsPlace(t *testing.T) {
 	runOrdered(t, nil, func(w *orderedWorld) {
 		w.add("web", "first")
-		w.replayFailed(w.next())
+		l := w.next()
+		w.wantNoNext(journal.Want{InOrder: true}) // its requests receive the replay and the second call
+		w.replayFailed(l)
 		w.add("web", "second")
 		synctest.Wait()
+		require.True(w, w.journal.queues.Has("crm", record.Ref{Seq: 3}), "the replay was received")
 		w.streams.reads.Store(3)
 		w.wantNext("first-0", "second-0")
 		assert.Negative(w, w.streams.reads.Load())

@@ -53,11 +53,11 @@ type simulation struct {
 	ending *Journal // journal that is being closed or killed; its failed operations may have succeeded
 }
 
-// TestSimulation crashes a journal between two steps. It runs the seeds 1 to SEEDS (default 200),
+// TestSimulation crashes a journal between two steps. It runs the seeds 1 to SEEDS (default 100),
 // only the seed SEED, or the seeds SEED to SEEDS.
 func TestSimulation(t *testing.T) {
 	defer cleanTimers()
-	first, last := uint64(1), uint64(200)
+	first, last := uint64(1), uint64(100)
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		first, last = n, n
 	}

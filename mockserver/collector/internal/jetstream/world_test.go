@@ -68,10 +68,10 @@ type world struct {
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestSystemSimulation runs the seeds 1 to SEEDS (default 60), only the seed SEED, or
+// TestSystemSimulation runs the seeds 1 to SEEDS (default 40), only the seed SEED, or
 // the seeds from SEED to SEEDS. With TRACE=1, it prints all decisions.
 func TestSystemSimulation(t *testing.T) {
-	first, last := uint64(1), uint64(60)
+	first, last := uint64(1), uint64(40)
 	if testing.Short() {
 		last = 10
 	}
