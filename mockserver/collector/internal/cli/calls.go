@@ -375,6 +375,7 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
 	}
 	slices.SortStableFunc(c.Destinations, func(a, b callState) int { return urgency(a.State) - urgency(b.State) })
+	reasons := map[string]string{}
 	for _, d := range c.Destinations {
 		var last export.Attempt
 		status := ""
@@ -384,8 +385,12 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 			}
 		}
 		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
-		writeIndented(out, cmp.Or(d.Reason, last.Error))
-		writeIndented(out, last.ResponseBody)
+		reason := cmp.Or(d.Reason, last.Error)
+		reasons[d.Destination] = reason
+		writeIndented(out, reason)
+		if !strings.HasSuffix(reason, strings.TrimSpace(last.ResponseBody)) {
+			writeIndented(out, last.ResponseBody)
+		}
 	}
 	for _, v := range c.Violations {
 		fmt.Fprintf(out, "violates plan %s, line %d: %s\n", plain(v.Plan), v.Line, plain(v.Message))
@@ -395,7 +400,11 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	}
 	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
 		for _, a := range attempts {
-			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, a.Error)
+			other := a.Error // unless it is in the reason
+			if strings.Contains(reasons[a.Destination], a.Error) {
+				other = ""
+			}
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, other)
 		}
 	})
 	if err != nil {

@@ -390,7 +390,7 @@ func TestErrorMessages(t *testing.T) {
 		{name: "no scheme in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": address}, code: 1,
 			want: "no collector at " + closed + ": start one with collector dev, or set --url"},
 		{name: "no URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": "here"}, code: 2,
-			want: `invalid COLLECTOR_URL "here": use a URL such as http://127.0.0.1:8765`},
+			want: `invalid COLLECTOR_URL "here": use a URL such as http://here`},
 		{name: "a space after the URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": closed + "/ "}, code: 2,
 			want: "invalid COLLECTOR_URL " + strconv.Quote(closed+"/ ") + ": use a URL such as http://127.0.0.1:8765"},
 		{name: "a URL with a query", args: "status --url " + closed + "/?a=b", code: 2, want: "invalid --url " + strconv.Quote(closed+"/?a=b") + ": use a URL such as http://127.0.0.1:8765"},

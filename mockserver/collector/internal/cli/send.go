@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -261,10 +262,21 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 	if err := f.showCall(cmd, id); err != nil {
 		return err
 	}
-	if !decided {
-		err = fmt.Errorf("the call is still pending after %v", f.wait)
+	if decided {
+		return sent.failed()
 	}
-	return errors.Join(sent.failed(), err)
+	list, err := f.destinations(cmd.Context())
+	if err != nil {
+		return err
+	}
+	pending := fmt.Sprintf("the call is still pending after %v", f.wait)
+	for _, d := range sent.undecided(list.read.Destinations) {
+		pending += fmt.Sprintf("; %s is %s", plain(d.Name), d.Status.State)
+		if d.Status.State == engine.DestinationPaused {
+			pending += ": resume it with collector resume " + copyas.Shell(plain(d.Name))
+		}
+	}
+	return errors.Join(sent.failed(), errors.New(pending))
 }
 
 // delivered waits until no delivery of a call is pending. decided is false if this takes longer than
@@ -282,7 +294,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 			return false, err
 		}
 		sent = found[0]
-		return sent.decided(list.read.Destinations), err
+		return len(sent.undecided(list.read.Destinations)) == 0, err
 	})
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return sent, false, nil
@@ -290,24 +302,28 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	return sent, err == nil, err
 }
 
-// failed returns an error for the failed deliveries of a call, or nil.
+// failed returns an error that names the destinations at which a call failed, or nil. The output
+// contains the reasons.
 func (c *call) failed() error {
-	var errs []error
+	var names []string
 	for _, d := range c.Destinations {
 		if d.State == "failed" {
-			errs = append(errs, fmt.Errorf("delivery to %s failed: %s", plain(d.Destination), plain(d.Reason)))
+			names = append(names, plain(d.Destination))
 		}
 	}
-	return errors.Join(errs...)
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("delivery to %s failed", strings.Join(names, ", "))
 }
 
-// decided reports whether the call has a final state at every destination of its source.
-func (c *call) decided(all []destination) bool {
+// undecided returns the destinations of the call's source at which it has no final state.
+func (c *call) undecided(all []destination) []destination {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {
 		decided[d.Destination] = d.State != "pending"
 	}
-	return !slices.ContainsFunc(all, func(d destination) bool {
-		return (len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)) && !decided[d.Name]
+	return slices.DeleteFunc(slices.Clone(all), func(d destination) bool {
+		return decided[d.Name] || len(d.Sources) > 0 && !slices.Contains(d.Sources, c.Source)
 	})
 }
