@@ -125,11 +125,11 @@ func TestRelayWithWrongKeyWaits(t *testing.T) {
 			second.Handler().ServeHTTP(w, r)
 		}))
 		send(t, first, track("m", 150))
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, engine.DestinationHeld, first.Engine().Status()[0].State)
 		time.Sleep(10 * time.Minute)
 		assert.EqualValues(t, 150, account(t, first).Pending)
 		assert.LessOrEqual(t, requests, 4*11, "requests in ten minutes")
-		s := first.Engine().Status()[0]
-		assert.Equal(t, engine.DestinationHeld, s.State)
 		assert.Equal(t, `http://other/v1/batch: responded with 401 (Unauthorized); check the write key: no source has the write key k…2c70e12b`, reasonOf(first.Records()[0]))
 
 		d := relayTo("http://other")
