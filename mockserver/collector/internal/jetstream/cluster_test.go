@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +27,9 @@ func runServer(config string) {
 	if err := json.Unmarshal([]byte(config), &n); err != nil {
 		panic(err)
 	}
-	if err := n.Serve(context.Background()); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := n.Serve(ctx); err != nil {
 		panic(err)
 	}
 }
@@ -71,6 +75,12 @@ func (c *cluster) kill(i int) {
 		c.servers[i].Kill()
 		c.servers[i] = nil
 	}
+}
+
+// stop shuts down a server. Unlike after kill, the other servers know at once that it is offline.
+func (c *cluster) stop(i int) {
+	_ = c.servers[i].Stop() // the test binary may report an error
+	c.servers[i] = nil
 }
 
 // ready waits until every stream has a leader and current replicas.

@@ -86,14 +86,14 @@ const serversEvery = 10 * time.Second
 
 // watchServers checks versions, settings and health of the servers every serversEvery.
 func (j *Journal) watchServers() {
-	for {
-		now, err := j.conns.cluster.Inspect(j.Ctx)
-		if j.Ctx.Err() == nil {
-			j.conns.cluster.Report(j.conns.servers.Set(now), err)
-		}
-		if pause.For(j.Ctx, serversEvery) != nil {
-			return
-		}
+	for j.inspectServers(); pause.For(j.Ctx, serversEvery) == nil; j.inspectServers() {
+	}
+}
+
+func (j *Journal) inspectServers() {
+	now, err := j.conns.cluster.Inspect(j.Ctx)
+	if j.Ctx.Err() == nil {
+		j.conns.cluster.Report(j.conns.servers.Set(now), err)
 	}
 }
 

@@ -73,6 +73,9 @@ func CopyDir(to, from string) error {
 	return err
 }
 
+// InspectServers updates the health of the servers.
+func (j *Journal) InspectServers() { j.inspectServers() }
+
 // RemoveCheckpoints makes the next start read all messages.
 func (j *Journal) RemoveCheckpoints(ctx context.Context) error { return j.removeCheckpoints(ctx) }
 

@@ -34,6 +34,7 @@ type mute struct {
 	looks    atomic.Int64           // number of reads of a claim
 	queries  atomic.Int64           // number of queries of a consumer
 	requests atomic.Int64           // number of requests for messages of CALLS
+	claims   chan time.Time         // if not nil, receives the time of each published claim
 }
 
 func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -46,6 +47,9 @@ func (m *mute) Last(ctx context.Context, stream, subject string) (*jetstream.Raw
 func (m *mute) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	if fails := m.fails.Load(); m.isCutOff.Load() || fails != nil && strings.HasPrefix(msg.Subject, *fails) {
 		return 0, errors.New("cut off")
+	}
+	if m.claims != nil && strings.Contains(msg.Subject, ".s.order.") {
+		m.claims <- time.Now()
 	}
 	seq, err := m.Streams.Publish(ctx, msg)
 	if m.deaf.Load() {
@@ -366,6 +370,42 @@ func TestClaimWithLostResponseIsRecognized(t *testing.T) {
 			t.Error("it still claims a destination that it cannot deliver")
 		}
 		release()
+	})
+}
+
+// TestClaimsAreRenewedTogether checks that the claims of a process are renewed at the same time, and in
+// time. Otherwise, an idle cluster would have to write to the disk more often.
+func TestClaimsAreRenewedTogether(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.streams[0].claims = make(chan time.Time, 1000)
+		var held []context.Context
+		for _, destination := range []string{"crm", "mail", "web"} {
+			r, err := s.journals[0].Attach(t.Context(), destination, nil)
+			require.NoError(t, err)
+			ctx, release, err := r.Hold(t.Context())
+			require.NoError(t, err)
+			defer release()
+			held = append(held, ctx)
+			time.Sleep(1300 * time.Millisecond)
+		}
+		for len(s.streams[0].claims) > 0 {
+			<-s.streams[0].claims
+		}
+		time.Sleep(time.Minute)
+		renewed := map[time.Time]int{}
+		for len(s.streams[0].claims) > 0 {
+			renewed[<-s.streams[0].claims]++
+		}
+		assert.Len(t, renewed, 15)
+		for at, n := range renewed {
+			assert.Equal(t, 3, n, at)
+		}
+		for _, ctx := range held {
+			assert.NoError(t, ctx.Err())
+		}
 	})
 }
 

@@ -163,16 +163,19 @@ func TestMissingReplicasAreReported(t *testing.T) {
 	comes := func(want ...string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
+			if len(want) > 0 { // otherwise, the journal inspects the servers itself
+				j.InspectServers()
+			}
 			now, err := states()
 			return err == nil && slices.Equal(now, want)
 		}, 2*patience, 100*time.Millisecond)
 	}
-	c.kill(2)
+	c.stop(2)
 	comes("n3 " + journal.ReplicaOffline)
 	c.nodes[2].NoJetStream = true
 	c.start(2)
 	comes("n3 " + journal.ReplicaNoJetStream)
-	c.kill(2)
+	c.stop(2)
 	c.nodes[2].NoJetStream = false
 	c.start(2)
 	comes()

@@ -122,7 +122,7 @@ func TestExpiredRequestsAreRepeated(t *testing.T) {
 		gone.Header.Set("Status", "409")
 		gone.Header.Set("Description", "Leadership Change")
 		require.NoError(t, nc.PublishMsg(gone))
-		_, err = r.NextMsg(8 * time.Second) // the server reports an expiry after 10 s
+		_, err = r.NextMsg(8 * time.Second) // the server reports an expiry after a minute
 		require.NoError(t, err, "second request")
 	}
 }

@@ -118,6 +118,7 @@ func (s *simulation) shutdown() {
 func (s *simulation) run() {
 	s.open()
 	for range 300 {
+		synctest.Wait() // the goroutines have handled the previous event
 		switch n := s.random.IntN(200); {
 		case n < 20:
 			s.append()
@@ -319,6 +320,7 @@ func (s *simulation) attach(destination string, sources ...string) {
 func (s *simulation) crash() {
 	s.decide("crash")
 	s.end()
+	synctest.Wait()
 	for _, r := range s.server.Waiting() {
 		if s.random.IntN(2) == 0 {
 			s.decide("process %v: %v", r, fakenats.Lost)

@@ -19,6 +19,7 @@ type consumer struct {
 	server    *Server
 	stream    *stream
 	name      string
+	number    int    // counts the server's consumers
 	alias     string // durable name, or a reproducible name if the name is random
 	config    jetstream.ConsumerConfig
 	created   time.Time
@@ -96,7 +97,7 @@ func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 func (s *Server) newConsumer(st *stream, name string, config jetstream.ConsumerConfig) *consumer {
 	s.made++
 	c := &consumer{
-		server: s, stream: st, name: name, alias: cmp.Or(config.Durable, fmt.Sprint("#", s.made)), config: config,
+		server: s, stream: st, name: name, number: s.made, alias: cmp.Or(config.Durable, fmt.Sprint("#", s.made)), config: config,
 		created: time.Now(), active: time.Now(), next: 1, pending: map[uint64]*delivery{},
 	}
 	switch config.DeliverPolicy {

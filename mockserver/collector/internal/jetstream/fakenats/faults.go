@@ -112,9 +112,8 @@ func (s *Server) Lag(n uint64) {
 	defer s.mu.Unlock()
 	s.lag = n
 	for _, name := range s.names() {
-		consumers := s.streams[name].consumers
-		for _, consumer := range slices.Sorted(maps.Keys(consumers)) {
-			consumers[consumer].dispatch()
+		for _, c := range s.streams[name].ordered() {
+			c.dispatch()
 		}
 	}
 }

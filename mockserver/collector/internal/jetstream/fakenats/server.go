@@ -374,9 +374,7 @@ func (s *Server) HandOutAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.names() {
-		consumers := s.streams[name].consumers
-		for _, consumer := range slices.Sorted(maps.Keys(consumers)) {
-			c := consumers[consumer]
+		for _, c := range s.streams[name].ordered() {
 			for _, d := range c.pending {
 				d.again = time.Time{}
 			}

@@ -145,9 +145,14 @@ func (st *stream) store(m *message) {
 			st.cutBefore(1)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
-		st.consumers[name].dispatch()
+	for _, c := range st.ordered() {
+		c.dispatch()
 	}
+}
+
+// ordered returns the consumers, oldest first.
+func (st *stream) ordered() []*consumer {
+	return slices.SortedFunc(maps.Values(st.consumers), func(x, y *consumer) int { return cmp.Compare(x.number, y.number) })
 }
 
 func (st *stream) bytes() (n uint64) {
@@ -271,8 +276,8 @@ func (s *Server) Tick() {
 		for _, m := range due {
 			st.carryOut(m, now)
 		}
-		for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
-			st.consumers[name].tick(monotonic)
+		for _, c := range st.ordered() {
+			c.tick(monotonic)
 		}
 	}
 }

@@ -201,14 +201,13 @@ func (o *ownership) storeClaim(ctx context.Context, by string) error {
 // renew renews the claim until the ownership ends.
 func (o *ownership) renew() {
 	defer close(o.renewDone)
-	for wait := claimRenewal; pause.For(o.ctx, wait) == nil; {
-		began := time.Now()
+	for wait := untilRenewal(); pause.For(o.ctx, wait) == nil; {
 		err := o.replaceClaim(o.ctx, o.queue.claimant)
 		if errors.Is(err, errTakenOver) {
 			o.cancel(errTakenOver)
 			break
 		}
-		if wait = claimRenewal - time.Since(began); err != nil {
+		if wait = untilRenewal(); err != nil {
 			wait = claimRetry
 		}
 	}
@@ -216,6 +215,13 @@ func (o *ownership) renew() {
 	if set := o.queue.set; set.Ctx.Err() == nil && !errors.Is(context.Cause(o.ctx), journal.ErrClosed) {
 		set.Log.Warn("this collector may no longer deliver in order; its calls in flight are canceled", "destination", o.queue.name, "error", context.Cause(o.ctx))
 	}
+}
+
+// untilRenewal returns the time until the next multiple of claimRenewal. All claims are then renewed at
+// the same time, which saves wake-ups and disk writes of the servers.
+func untilRenewal() time.Duration {
+	now := time.Now()
+	return claimRenewal - now.Sub(now.Truncate(claimRenewal))
 }
 
 // replaceClaim is like storeClaim, but also succeeds if an earlier attempt without a response has

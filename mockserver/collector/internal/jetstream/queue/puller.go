@@ -15,7 +15,7 @@ import (
 
 const (
 	// pullExpires is how long the server keeps a request for messages.
-	pullExpires         = 10 * time.Second
+	pullExpires         = time.Minute
 	pullExpiresEmbedded = 5 * time.Minute
 	// pullHeartbeat is the interval of the server's heartbeats for a request. If they stop,
 	// the request is considered lost: the server has stopped or is unreachable.
