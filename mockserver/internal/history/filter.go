@@ -2,7 +2,6 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -58,12 +57,8 @@ func IsSynthetic(c *tracking.Call) bool {
 	case "delete":
 		return true
 	case "identify":
-		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
-		if kind != "audience" && kind != "trait" {
-			return false
-		}
-		parts := strings.Split(c.ID, "-")
-		return len(parts) == 4 && text.IsDigest(parts[1]) && text.IsDigest(parts[3])
+		_, ok := event.ListOfCall(c.ID)
+		return ok
 	}
 	return false
 }

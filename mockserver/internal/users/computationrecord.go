@@ -138,7 +138,7 @@ func (u *Service) hasCall(r computationRecord, user string) bool {
 
 // messageID returns the messageId of a sync's call for a user.
 func (r computationRecord) messageID(sync, user string) string {
-	return fmt.Sprintf("%s-%s-%s", r.Kind, sync, text.Digest(r.Secret, sync, user))
+	return event.ListCallID(string(r.Kind), sync, text.Digest(r.Secret, sync, user))
 }
 
 // hasErased reports whether a sync that removes the users of a deletion request is queued or

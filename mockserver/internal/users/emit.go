@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -14,7 +13,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -159,7 +157,7 @@ const superseded = "superseded: a newer list contradicts this call"
 // call only after its own call for the user was created. Otherwise, the user could get neither call if
 // the rest of the list is lost.
 func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason string) {
-	id, ok := computationOfMessage(c.ID)
+	id, ok := event.ListOfCall(c.ID)
 	if !ok {
 		return ""
 	}
@@ -185,13 +183,6 @@ func (u *Service) Superseded(ctx context.Context, c *tracking.Call) (reason stri
 		}
 		unreadable = list.Upload // another process may have replaced the list in the meantime
 	}
-}
-
-// computationOfMessage returns the ID of the computation that created a messageId.
-func computationOfMessage(messageID string) (id string, ok bool) {
-	kind, rest, _ := strings.Cut(messageID, "-")
-	id, _, _ = strings.Cut(rest, "-")
-	return id, (kind == string(KindAudience) || kind == string(KindTrait)) && text.IsDigest(id)
 }
 
 // valueIn returns the JSON value of the trait for a user according to a list.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -13,8 +14,8 @@ type ComputationKind string
 
 // Kinds of computations.
 const (
-	KindAudience ComputationKind = "audience"
-	KindTrait    ComputationKind = "trait"
+	KindAudience ComputationKind = event.Audience
+	KindTrait    ComputationKind = event.Trait
 )
 
 // A Computation is an audience or a computed trait at a destination.

@@ -138,7 +138,7 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := service.Start(ctx, service.Options{Config: settings, Dev: true, SaveMemory: true, Version: version(), Log: log, Level: level})
+	s, err := service.Start(ctx, service.Options{Config: settings, Dev: true, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return nil, nil, err
 	}

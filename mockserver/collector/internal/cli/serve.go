@@ -85,7 +85,7 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 	for _, w := range c.Warnings() {
 		log.Warn(w.Error())
 	}
-	o.Config, o.Log, o.Level, o.SaveMemory, o.Version = c, log, level, true, version()
+	o.Config, o.Log, o.Level, o.Version = c, log, level, version()
 	s, err := service.Start(cmd.Context(), o)
 	if err != nil {
 		return err

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// attemptsBytes limits the size of stored attempts, because each start reads them.
-	attemptsBytes = 64 << 20
+	// attemptsBytes limits the size of stored attempts, because each start checks them. They are
+	// compressed, so this is more than restoredBytes.
+	attemptsBytes = 16 << 20
 	// restoredBytes limits the size of the records that are read into the history.
 	restoredBytes = 16 << 20
 )

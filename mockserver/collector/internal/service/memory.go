@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -25,13 +24,12 @@ const (
 	quietBytes = 8 << 20
 )
 
-// savesMemory reports whether to save memory. A GOGC value in the environment disables this.
-func (o *Options) savesMemory() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
-
-// giveMemoryBack returns unused memory to the system until ctx ends: once after the history has
-// been read, and after each idle minute. It repeats this because even a scrape of the metrics
-// maps several megabytes of the program again.
-func giveMemoryBack(ctx context.Context, read <-chan struct{}) {
+// saveMemory lowers GOGC, and returns unused memory to the system until ctx ends: once after the
+// history has been read, and after each idle minute. It repeats this because even a scrape of the
+// metrics maps several megabytes of the program again. Call it after the start is complete, because
+// a start would take more CPU.
+func saveMemory(ctx context.Context, read <-chan struct{}) {
+	debug.SetGCPercent(gcPercent)
 	select {
 	case <-read:
 	case <-ctx.Done():

@@ -71,7 +71,7 @@ func TestMemoryIsReturnedAfterEachIdleMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		history := make(chan struct{})
 		close(history)
-		go giveMemoryBack(t.Context(), history)
+		go saveMemory(t.Context(), history)
 		time.Sleep(2 * settled)
 		for range 3 {
 			mapProgram(t)

@@ -28,11 +28,8 @@ type Options struct {
 	AcceptLoss bool
 	// AcceptLazySync allows a cluster whose servers acknowledge calls before they are on disk.
 	AcceptLazySync bool
-	// SaveMemory returns unused memory to the system. It also lowers GOGC, unless the
-	// environment sets it.
-	SaveMemory bool
-	Version    string
-	Log        *slog.Logger
+	Version        string
+	Log            *slog.Logger
 	// Level is updated when log.level changes. It may be nil.
 	Level *slog.LevelVar
 }

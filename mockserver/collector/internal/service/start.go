@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -36,9 +35,6 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.alerter = alerts.New(hostname(), o.Log, s.metrics.countAlert)
 	s.alerter.Configure(o.Config.Alerts)
 	s.telemetry = telemetry.New(o.Version, s.metrics.registry, s.metrics.countTelemetry, o.Log)
-	if o.savesMemory() {
-		debug.SetGCPercent(gcPercent)
-	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
 		return nil, err
@@ -169,8 +165,8 @@ func (s *Service) answer(setting, address string) (*listener, error) {
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s.options.savesMemory() {
-		go giveMemoryBack(ctx, s.attempts.restored)
+	if os.Getenv("GOGC") == "" {
+		go saveMemory(ctx, s.attempts.restored)
 	}
 	var failure error
 	select {
