@@ -227,9 +227,9 @@ func checkCall(ctx context.Context, batch []byte) error {
 		} `json:"calls"`
 	}
 	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
-		return fmt.Errorf("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
+		return usagef("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
-	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
+	return usagef("invalid call: %s", answer.Calls[0].Message)
 }
 
 // usedKey returns the write key to use. The flag may be empty; the default is "dev".
