@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +81,7 @@ differs, it no longer matters.`,
 			return err
 		}
 		if err := baseline.Save(args[0], run, widen); err != nil {
-			return errors.New(plainLines(err.Error()))
+			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "recorded %s of %s in %s\n", count(run.Calls(), "call"), count(len(run.Users), "user"), args[0])
 		return err
@@ -132,15 +131,6 @@ not respond; 2 if the command line or the file is invalid.`,
 // jsonFile completes the name of a file.
 func jsonFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
-// plainLines is like plain, but keeps line breaks.
-func plainLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = plain(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // recordRun records the calls that match a query. It fails if the collector no longer retains all of

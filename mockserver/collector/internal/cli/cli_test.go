@@ -333,6 +333,17 @@ func waitLedger(t *testing.T, srv *mockserver.Server) {
 	}
 }
 
+func TestErrorsDoNotControlTheTerminal(t *testing.T) {
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, `{"code":"x","message":"one\u001b[2J\ntwo\u202e"}`)
+	}))
+	t.Cleanup(hostile.Close)
+	_, errOut, code := run(t, "status", "--url", hostile.URL)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: one\uFFFD[2J\ntwo\uFFFD\n", errOut)
+}
+
 func TestVerifyFailsIfALedgerDoesNotBalance(t *testing.T) {
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"holds":false,"destinations":[{"destination":"crm","accepted":5,"delivered":3,"failed":0,"filtered":0,"pending":1,"holds":false}]}`)

@@ -123,7 +123,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	shown := f.show(ctx, cmd, followed{client: c}, log)
 	if !f.drawn(cmd) {
 		if shown != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", shown)
+			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", plainLines(shown.Error()))
 			shown = nil
 		}
 		<-ctx.Done()

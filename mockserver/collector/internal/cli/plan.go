@@ -219,7 +219,7 @@ skipped.`,
 		err := calls.each(cmd, args, func(place string, call []byte) {
 			if err := x.Add(call); err != nil {
 				if bad++; bad <= 10 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", place, err)
+					fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf("%s: %v", place, err)))
 				}
 			}
 		})

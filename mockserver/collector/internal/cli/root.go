@@ -28,7 +28,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return 0
 	}
 	if !errors.Is(err, errReported) {
-		fmt.Fprintln(errOut, "collector:", err)
+		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
 	if errors.As(err, new(usageError)) {
 		return 2

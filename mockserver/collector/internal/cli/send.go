@@ -271,9 +271,9 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 	}
 	pending := fmt.Sprintf("the call is still pending after %v", f.wait)
 	for _, d := range sent.undecided(list.read.Destinations) {
-		pending += fmt.Sprintf("; %s is %s", plain(d.Name), d.Status.State)
+		pending += fmt.Sprintf("; %s is %s", d.Name, d.Status.State)
 		if d.Status.State == engine.DestinationPaused {
-			pending += ": resume it with collector resume " + copyas.Shell(plain(d.Name))
+			pending += ": resume it with collector resume " + copyas.Shell(d.Name)
 		}
 	}
 	return errors.Join(sent.failed(), errors.New(pending))
@@ -308,7 +308,7 @@ func (c *call) failed() error {
 	var names []string
 	for _, d := range c.Destinations {
 		if d.State == "failed" {
-			names = append(names, plain(d.Destination))
+			names = append(names, d.Destination)
 		}
 	}
 	if names == nil {
