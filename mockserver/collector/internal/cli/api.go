@@ -206,11 +206,11 @@ func (c *client) http() (*http.Client, error) {
 	}
 	authorities, err := readUpTo(file, maxCertificates)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return nil, usagef("%s: %w", from, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("%s %s contains no certificate: use a PEM file", from, text.Quote(text.MaxRepeated, file))
+		return nil, usagef("%s %s contains no certificate: use a PEM file", from, text.Quote(text.MaxRepeated, file))
 	}
 	c.requester = tlsClient(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	return c.requester, nil
@@ -280,14 +280,14 @@ func readUpTo(path string, limit int64) ([]byte, error) {
 func readSecret(flag, path string) (string, error) {
 	data, err := readUpTo(path, maxSecret)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return "", usagef("%s: %w", flag, err)
 	}
 	secret := strings.TrimSpace(string(data))
 	switch {
 	case secret == "":
-		return "", fmt.Errorf("%s is empty: use a file that contains the secret", flag)
+		return "", usagef("%s is empty: use a file that contains the secret", flag)
 	case strings.Contains(secret, "\n"):
-		return "", fmt.Errorf("%s has more than one line: use a file that contains only the secret", flag)
+		return "", usagef("%s has more than one line: use a file that contains only the secret", flag)
 	}
 	return secret, checkSecret(flag, secret)
 }
@@ -295,7 +295,7 @@ func readSecret(flag, path string) (string, error) {
 // checkSecret returns an error for a secret that contains invisible characters.
 func checkSecret(from, secret string) error {
 	if p := settings.CheckSecret(from, secret); p != nil {
-		return p
+		return usageError{p}
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +62,14 @@ differs, it no longer matters.`,
 		if widen && len(args) == 0 {
 			return usagef("--widen requires a file: %s", cmd.UseLine())
 		}
+		if len(args) > 0 {
+			switch _, err := baseline.Load(args[0]); {
+			case errors.Is(err, os.ErrNotExist) && widen:
+				return usagef("%w: record a run first, without --widen", err)
+			case err != nil && !errors.Is(err, os.ErrNotExist):
+				return usageError{err}
+			}
+		}
 		run, err := c.recordRun(cmd.Context(), q)
 		switch {
 		case err != nil:
@@ -73,7 +81,7 @@ differs, it no longer matters.`,
 			return err
 		}
 		if err := baseline.Save(args[0], run, widen); err != nil {
-			return errors.New(plainLines(err.Error()))
+			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "recorded %s of %s in %s\n", count(run.Calls(), "call"), count(len(run.Users), "user"), args[0])
 		return err
@@ -90,9 +98,8 @@ func newBaselineCheck() *cobra.Command {
 print the differences: missing, new and moved calls, and missing, new and changed
 properties. To accept the differences, record the file again.
 
-The exit code is 0 if there are no differences, 1 if there are differences, and 2 if the
-calls could not be compared, because the file is invalid or the collector does not
-respond.`,
+The exit code is 0 if there are no differences; 1 if there are, or if the collector does
+not respond; 2 if the command line or the file is invalid.`,
 		Example: `  collector baseline check tracking.json
   collector baseline check tracking.json --since 10m --json`,
 		Args:              exactly(1, "specify one file: %s"),
@@ -106,7 +113,7 @@ respond.`,
 		}
 		run, err := c.recordRun(cmd.Context(), q)
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		report := baseline.Compare(run, want)
 		err = c.output.write(cmd, report, "differences", func(out io.Writer) error {
@@ -124,15 +131,6 @@ respond.`,
 // jsonFile completes the name of a file.
 func jsonFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
-// plainLines is like plain, but keeps line breaks.
-func plainLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = plain(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // recordRun records the calls that match a query. It fails if the collector no longer retains all of

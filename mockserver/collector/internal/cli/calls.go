@@ -231,7 +231,7 @@ func (c *client) checkDestination(ctx context.Context, name string) error {
 	if len(names) > 0 {
 		hint = "the destinations are " + strings.Join(names, ", ")
 	}
-	return fmt.Errorf("no destination is named %s: %s", text.Quote(text.MaxRepeated, name), plain(hint))
+	return fmt.Errorf("no destination is named %s: %s", text.Quote(text.MaxRepeated, name), hint)
 }
 
 // rejections contains rejected calls and refused requests.
@@ -477,7 +477,7 @@ command ends when none of its calls is pending, and prints the results. The exit
 		case err != nil:
 			return err
 		case r.Problem != "":
-			return fmt.Errorf("the replay stopped early: %s", plain(r.Problem))
+			return fmt.Errorf("the replay stopped early: %s", r.Problem)
 		case wait && r.Failed > 0:
 			return fmt.Errorf("%s failed again: collector calls --state failed lists the reasons", count(r.Failed, "call"))
 		}
@@ -517,7 +517,7 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 	}
 	if len(missing) > 0 {
 		return all, fmt.Errorf("nothing was replayed: %s has no matching %s call with the messageId %s: check the ID, the state and the filters",
-			plain(destination), cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
+			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
 	}
 	return c.countMatching(ctx, destination, q)
 }

@@ -224,7 +224,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"audience-empty-list", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--allow-empty"}, 0},
 		{"audience-which", []string{"audience", "sync", "Big Spenders", "--file", members}, 1},
 		{"audience-no-name", []string{"audience", "sync", "--file", members}, 2},
-		{"audience-no-file", []string{"audience", "sync", "x", "--file", "nowhere"}, 1},
+		{"audience-no-file", []string{"audience", "sync", "x", "--file", "nowhere"}, 2},
 		{"audience-list", []string{"audience", "list"}, 0},
 		{"audience-list", []string{"audience"}, 0},
 		{"trait-sync", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", values}, 0},
@@ -238,7 +238,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"bad-time", []string{"calls", "--since", "yesterday"}, 2},
 		{"bad-state", []string{"calls", "--state", "lost"}, 2},
 		{"bad-limit", []string{"calls", "--follow", "--limit", "0"}, 2},
-		{"bad-timestamp", []string{"send", "page", "--user-id", "u", "--timestamp", "yesterday"}, 1},
+		{"bad-timestamp", []string{"send", "page", "--user-id", "u", "--timestamp", "yesterday"}, 2},
 		{"empty-event", []string{"send", "track", "--user-id", "u", "--event", ""}, 2},
 		{"no-event", []string{"send", "track", "--user-id", "u"}, 2},
 		{"no-user", []string{"send", "page"}, 2},
@@ -262,6 +262,12 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"unknown-flag-similar", []string{"calls", "--limt", "3"}, 2},
 		{"unknown-flag-one-dash", []string{"status", "-url", "http://localhost:1"}, 2},
 		{"unknown-flag-letter", []string{"plan", "infer", "-o", "json"}, 2},
+		{"unknown-help", []string{"help", "sned"}, 2},
+		{"unknown-help-in-group", []string{"help", "plan", "chek"}, 2},
+		{"unknown-shell", []string{"completion", "bsh"}, 2},
+		{"completion-argument", []string{"completion", "bash", "x"}, 2},
+		{"bad-boolean", []string{"status", "--json=maybe"}, 2},
+		{"destinations-add-relay-header", []string{"destinations", "add", "relay", "a.example", "--write-key-file", key, "--header", "A: b"}, 2},
 		{"unknown-flag", []string{"calls", "--rate", "3"}, 2},
 		{"bad-number", []string{"calls", "--limit", "abc"}, 2},
 		{"bad-duration", []string{"send", "page", "--user-id", "u", "--wait", "soon"}, 2},
@@ -325,6 +331,17 @@ func waitLedger(t *testing.T, srv *mockserver.Server) {
 		}
 		require.True(t, time.Now().Before(deadline))
 	}
+}
+
+func TestErrorsDoNotControlTheTerminal(t *testing.T) {
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, `{"code":"x","message":"one\u001b[2J\ntwo\u202e"}`)
+	}))
+	t.Cleanup(hostile.Close)
+	_, errOut, code := run(t, "status", "--url", hostile.URL)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: one\uFFFD[2J\ntwo\uFFFD\n", errOut)
 }
 
 func TestVerifyFailsIfALedgerDoesNotBalance(t *testing.T) {
@@ -396,11 +413,11 @@ func TestErrorMessages(t *testing.T) {
 		{name: "a URL with a query", args: "status --url " + closed + "/?a=b", code: 2, want: "invalid --url " + strconv.Quote(closed+"/?a=b") + ": use a URL such as http://127.0.0.1:8765"},
 		{name: "a password in an invalid URL", args: "status --url ftp://me:hush@host", code: 2, want: `invalid --url "…@host": use a URL such as http://127.0.0.1:8765`},
 		{name: "a long URL", args: "status --url " + strings.Repeat("a", 300), code: 2, want: `invalid --url "` + strings.Repeat("a", 200) + `…": use a URL such as http://127.0.0.1:8765`},
-		{name: "a token with a line break", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "right\r\n"}, code: 1,
+		{name: "a token with a line break", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "right\r\n"}, code: 2,
 			want: "COLLECTOR_TOKEN: begins or ends with white space: remove it; a value from a file may end with a line break"},
-		{name: "a token file with a byte order mark", args: "verify --url " + locked + " --token-file " + written(t, "\ufeffright\n"), code: 1,
+		{name: "a token file with a byte order mark", args: "verify --url " + locked + " --token-file " + written(t, "\ufeffright\n"), code: 2,
 			want: "--token-file: contains the invisible character U+FEFF: remove it, or type the value again"},
-		{name: "a long token file", args: "verify --url " + locked + " --token-file " + written(t, strings.Repeat("a", 70_000)), code: 1,
+		{name: "a long token file", args: "verify --url " + locked + " --token-file " + written(t, strings.Repeat("a", 70_000)), code: 2,
 			want: "--token-file: larger than 65536 bytes"},
 		{name: "a write key with a line break", args: "send track --event E --user-id u --url " + running, env: map[string]string{"COLLECTOR_WRITE_KEY": "another-key\n"}, code: 2,
 			want: "COLLECTOR_WRITE_KEY: begins or ends with white space: remove it; a value from a file may end with a line break"},
@@ -408,7 +425,7 @@ func TestErrorMessages(t *testing.T) {
 			want: "--write-key: contains a colon, which Basic authentication cannot transmit: use letters and digits"},
 		{name: "a token of dev with a line break", args: "dev --listen :0 --data " + t.TempDir(), env: map[string]string{"COLLECTOR_TOKEN": "a-long-token\n"}, code: 2,
 			want: "COLLECTOR_TOKEN: begins or ends with white space: remove it; a value from a file may end with a line break"},
-		{name: "a CA file in the environment", args: "status --url " + secure, env: map[string]string{"COLLECTOR_CA_FILE": "none.pem"}, code: 1,
+		{name: "a CA file in the environment", args: "status --url " + secure, env: map[string]string{"COLLECTOR_CA_FILE": "none.pem"}, code: 2,
 			want: "COLLECTOR_CA_FILE: open none.pem: no such file or directory"},
 		{name: "an invisible character in a secret", args: "dev --webhook http://a --shared-secret hush\u200b", code: 2, want: "--shared-secret: contains the invisible character U+200B: remove it, or type the value again"},
 		{name: "responses without a body", args: "status --json --url " + empty, code: 1, want: "the response (204 No Content) is not from a collector: check --url"},
@@ -418,8 +435,8 @@ func TestErrorMessages(t *testing.T) {
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
 			want: "invalid admin token: use the token in the file set by admin.tokenFile"},
 		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
-		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 1, want: "--token-file has more than one line: use a file that contains only the secret"},
-		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 1, want: "--token-file is empty: use a file that contains the secret"},
+		{name: "a file that is no token", args: "verify --url " + locked + " --token-file " + written(t, "listen: :8765\ndata: data\n"), code: 2, want: "--token-file has more than one line: use a file that contains only the secret"},
+		{name: "an empty token", args: "verify --url " + locked + " --token-file " + written(t, "\n"), code: 2, want: "--token-file is empty: use a file that contains the secret"},
 		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
 			want: "no admin API at this address: set --url to the address of admin.listen"},
 		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 2, want: `--webhook "ftp://a" has the protocol "ftp": start it with https:// or http://
@@ -440,7 +457,7 @@ func TestErrorMessages(t *testing.T) {
 		{name: "wrong forward", args: "dev --webhook http://a --forward a=ftp://b --forward a=http://c", code: 2, want: `--forward "a=ftp://b" has the protocol "ftp": start it with https:// or http://
 --forward "a=http://c" duplicates "a": give each destination a unique name`},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or start with collector serve --example > collector.yaml"},
-		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
+		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 2, want: "--config: open " + nowhere + ": no such file or directory"},
 		{name: "address without port", args: "dev --listen localhost", code: 2, want: `invalid --listen "localhost": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
 		{name: "JSON and quiet", args: "dev --json --quiet", code: 2, want: "--quiet and --json cannot be used together"},
 		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `invalid --allow "10.1.2": use a network such as 172.16.0.0/12`},

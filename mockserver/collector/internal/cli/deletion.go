@@ -77,7 +77,7 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--file %s: %w", file, err)
+		return nil, usagef("--file %s: %w", file, err)
 	}
 	return users, nil
 }

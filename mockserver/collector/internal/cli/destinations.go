@@ -101,6 +101,8 @@ The destination is saved. To change it, use the inspector, which has further set
   collector destinations add warehouse https://rudderstack.example.com --write-key-file key.txt`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case keyFile != "" && (secretFile != "" || len(headers) > 0):
+				return usagef("--write-key-file cannot be used with --shared-secret-file or --header")
 			case keyFile != "" && (len(args) < 1 || len(args) > 2):
 				return usagef("specify a name and at most one URL: %s", cmd.UseLine())
 			case keyFile == "" && len(args) < 2:
@@ -132,8 +134,6 @@ The destination is saved. To change it, use the inspector, which has further set
 	flags.StringArrayVar(&headers, "header", nil, "send the header `'Name: value'` with each request (repeatable)")
 	flags.StringVar(&secretFile, "shared-secret-file", "", "a `file` with the secret that signs each request")
 	flags.StringVar(&keyFile, "write-key-file", "", "relay calls to another collector, with the write key in this `file`")
-	cmd.MarkFlagsMutuallyExclusive("write-key-file", "shared-secret-file")
-	cmd.MarkFlagsMutuallyExclusive("write-key-file", "header")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(fields.Types, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("source", c.sourceNames())
 	_ = cmd.RegisterFlagCompletionFunc("event", c.eventNames())

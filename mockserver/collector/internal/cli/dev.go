@@ -123,7 +123,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	shown := f.show(ctx, cmd, followed{client: c}, log)
 	if !f.drawn(cmd) {
 		if shown != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", shown)
+			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", plainLines(shown.Error()))
 			shown = nil
 		}
 		<-ctx.Done()
@@ -200,7 +200,7 @@ func (f *devFlags) config() (*config.Config, error) {
 		return nil, usagef("--header and --shared-secret require a webhook: add --webhook URL or --forward NAME=URL")
 	}
 	if err := checkSecret("--shared-secret", f.secret); err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	if err := f.addDestinations(c, headers); err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	if !config.Loopback(f.listen) {
 		token := os.Getenv("COLLECTOR_TOKEN")
 		if err := checkSecret("COLLECTOR_TOKEN", token); err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		c.Admin.Token = cmp.Or(token, rand.Text())
 	}

@@ -38,9 +38,8 @@ The file is YAML or JSON with the fields of POST /expect; see the testing guide:
 
   collector expect --file expectations.yaml --within 10s
 
-The exit code is 0 if all expectations are met; 1 if one is not; 2 if they could not be
-checked because the command line or the file is invalid, or the collector does not
-respond.`,
+The exit code is 0 if all expectations are met; 1 if one is not, or if the collector does
+not respond; 2 if the command line or the file is invalid.`,
 		Example: `  collector expect --file expectations.yaml
   collector expect --file expectations.yaml --within 10s --json
   collector expect --file - --url http://127.0.0.1:8765 < expectations.yaml`,
@@ -57,7 +56,7 @@ respond.`,
 		}
 		report, doc, err := c.expect(cmd, file, within)
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		err = printAnswer(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
 			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
@@ -76,7 +75,7 @@ respond.`,
 // expect reads a file of expectations and sends them to the collector.
 func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
 	if doc, err = readExpectations(cmd.InOrStdin(), file); err != nil {
-		return report, nil, err
+		return report, nil, usageError{err}
 	}
 	request, problems := expect.Parse(doc.Value)
 	if len(problems) > 0 {
@@ -149,7 +148,7 @@ func place(file string, line int) string {
 	return fmt.Sprintf("%s:%d:", file, line)
 }
 
-// mistakes returns an error that lists problems by line.
+// mistakes returns a usageError that lists problems by line.
 func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) error {
 	slices.SortStableFunc(problems, func(a, b expect.Problem) int {
 		return cmp.Compare(doc.Line(a.Path), doc.Line(b.Path))
@@ -158,5 +157,5 @@ func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) err
 	for i, p := range problems {
 		lines[i] = place(file, doc.Line(p.Path)) + " " + p.String()
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return usagef("%s", strings.Join(lines, "\n"))
 }

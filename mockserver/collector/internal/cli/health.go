@@ -89,7 +89,7 @@ func (c *client) health(ctx context.Context, out io.Writer) error {
 	case err != nil || said.Status == "":
 		return answered(status, body)
 	case status != http.StatusOK:
-		return errors.New("not ready: " + plain(cmp.Or(said.Message, said.Status)))
+		return errors.New("not ready: " + cmp.Or(said.Message, said.Status))
 	}
 	_, err = fmt.Fprintln(out, "ready")
 	return err

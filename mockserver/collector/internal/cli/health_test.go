@@ -91,7 +91,7 @@ func TestHealthWithConfig(t *testing.T) {
 		{"every address", "listen: :" + port(plain), 0, "ready\n"},
 		{"every address of IPv4", "listen: 0.0.0.0:" + port(plain), 0, "ready\n"},
 		{"TLS", "listen: 127.0.0.1:" + port(secure) + tls, 0, "ready\n"},
-		{"a file that is wrong", "listen: 7", 1, `listen is "7": use host:port`},
+		{"a file that is wrong", "listen: 7", 2, `listen is "7": use host:port`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(dir, "collector.yaml")
@@ -103,7 +103,7 @@ func TestHealthWithConfig(t *testing.T) {
 		})
 	}
 	_, errOut, code := run(t, "health", "--config", filepath.Join(dir, "nowhere"))
-	assert.Equal(t, 1, code)
+	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "--config: open ")
 }
 

@@ -509,7 +509,7 @@ func TestMCPFlags(t *testing.T) {
 		{"--http 8766", "", 2, `invalid --http "8766": use an address such as 127.0.0.1:8766`},
 		{"--http :0", "", 2, "--http :0 accepts connections from other machines: set --http-token-file, or use an address such as 127.0.0.1:8766"},
 		{"--http 127.0.0.1:0", "admin", 2, "--http requires --http-token-file if the collector has an admin token: otherwise every program that can connect would have the token's access"},
-		{"--http 127.0.0.1:0 --http-token-file missing", "", 1, "--http-token-file: open missing: no such file or directory"},
+		{"--http 127.0.0.1:0 --http-token-file missing", "", 2, "--http-token-file: open missing: no such file or directory"},
 		{"--http " + address, "", 1, "--http " + address + ": the address is in use: stop the other program, or choose another address"},
 		{"--dev --listen " + address, "", 1, "--listen " + address + ": the address is in use: stop the other program, or choose another address"},
 		{"--dev --forward crm", "", 2, `--forward "crm" has no name: use NAME=URL`},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -103,3 +104,12 @@ func withField(name string, value, object json.RawMessage) json.RawMessage {
 
 // plain escapes control characters in text from senders and receivers.
 func plain(s string) string { return text.Plain(s) }
+
+// plainLines is like plain, but keeps line breaks.
+func plainLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = plain(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}

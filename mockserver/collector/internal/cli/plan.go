@@ -43,8 +43,8 @@ read from files or standard input: JSON, one call per line, as printed by collec
 calls --output jsonl, or an array of calls, as returned by GET /messages of collector
 dev. With --collector they come from a running collector, which has the recent calls.
 
-The exit code is 1 if a call violates the plan, if the input is invalid, or if there are
-no calls; with --unused also if the plan has an event without calls.`,
+The exit code is 1 if a call violates the plan, or if there are no calls; with --unused
+also if the plan has an event without calls. It is 2 if a file is invalid.`,
 		Example: `  collector plan check plan.yaml < calls.jsonl
   collector plan check plan.yaml --github calls.jsonl
   collector plan check plan.yaml --collector --source web --since 1h`,
@@ -60,7 +60,7 @@ no calls; with --unused also if the plan has an event without calls.`,
 	calls.addTo(cmd)
 	calls.client.output.addOutputTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := plan.Load(args[0])
+		p, err := loadPlan(args[0])
 		if err != nil {
 			return err
 		}
@@ -88,6 +88,15 @@ no calls; with --unused also if the plan has an event without calls.`,
 		return err
 	}
 	return cmd
+}
+
+// loadPlan is like plan.Load. Its errors are usageErrors.
+func loadPlan(path string) (*plan.Plan, error) {
+	p, err := plan.Load(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
 }
 
 // checked contains the results of checking calls against a plan.
@@ -210,7 +219,7 @@ skipped.`,
 		err := calls.each(cmd, args, func(place string, call []byte) {
 			if err := x.Add(call); err != nil {
 				if bad++; bad <= 10 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", place, err)
+					fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf("%s: %v", place, err)))
 				}
 			}
 		})
@@ -260,11 +269,11 @@ the given side.`,
 		if failOn != "" && !slices.Contains(whoms, failOn) {
 			return usagef("invalid --fail-on %q: use senders, receivers or any", failOn)
 		}
-		before, err := plan.Load(args[0])
+		before, err := loadPlan(args[0])
 		if err != nil {
 			return err
 		}
-		after, err := plan.Load(args[1])
+		after, err := loadPlan(args[1])
 		if err != nil {
 			return err
 		}
@@ -315,14 +324,14 @@ go get -tool github.com/seed-45eadc4a/analytics-go/plan/gen:
 	cmd.Flags().StringVar(&packageName, "package", generate.Package, "the `name` of the package")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `file` to write")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := plan.Load(args[0])
+		p, err := loadPlan(args[0])
 		if err != nil {
 			return err
 		}
 		printWarnings(cmd.ErrOrStderr(), p)
 		text, err := generate.Events(p, packageName)
 		if err != nil {
-			return err
+			return usageError{err}
 		}
 		if output == "" {
 			_, err = cmd.OutOrStdout().Write(text)

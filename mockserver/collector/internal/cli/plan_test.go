@@ -66,7 +66,7 @@ func TestPlanCheckReadsOutputOfCalls(t *testing.T) {
 	assert.Contains(t, out, "Order Completed: # 2 calls")
 
 	_, errOut, code = runWith(t, `{"kind":"call","ref":"a","type":"track","title":"Order Completed"}`, "plan", "check", "plan.yaml")
-	assert.Equal(t, 1, code)
+	assert.Equal(t, 2, code)
 	assert.Equal(t, "collector: standard input: line 1 is activity without properties: use the output of collector calls --output jsonl without --follow\n", errOut)
 }
 
@@ -112,17 +112,17 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-none-json", "", []string{"check", "plan.yaml", "-o", "json"}, 1},
 		{"plan-check-none-github", "[]", []string{"check", "plan.yaml", "--github"}, 1},
 		{"plan-check-passed", `{"type":"alias"}`, []string{"check", "plan.yaml"}, 0},
-		{"plan-check-lines", "{\n" + goodOrder, []string{"check", "plan.yaml"}, 1},
+		{"plan-check-lines", "{\n" + goodOrder, []string{"check", "plan.yaml"}, 2},
 		{"plan-check-vague", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json"}, 0},
 		{"plan-check-vague-json", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json", "--json"}, 0},
 		{"plan-check-vague-github", `{"type":"track","event":"Cart Emptied"}`, []string{"check", "vague.json", "--github"}, 0},
 		{"plan-check-no-plan", "", []string{"check"}, 2},
-		{"plan-check-no-file", "", []string{"check", "missing.yaml"}, 1},
-		{"plan-check-no-calls-file", "", []string{"check", "plan.yaml", "missing.jsonl"}, 1},
-		{"plan-check-broken", "", []string{"check", "broken.yaml"}, 1},
+		{"plan-check-no-file", "", []string{"check", "missing.yaml"}, 2},
+		{"plan-check-no-calls-file", "", []string{"check", "plan.yaml", "missing.jsonl"}, 2},
+		{"plan-check-broken", "", []string{"check", "broken.yaml"}, 2},
 		{"plan-check-filter", "", []string{"check", "plan.yaml", "--since", "1h"}, 2},
 		{"plan-check-both", "", []string{"check", "plan.yaml", "calls.jsonl", "--collector"}, 2},
-		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 1},
+		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 2},
 		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
 		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
 		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},
@@ -137,8 +137,8 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-gen", "", []string{"gen", "plan.yaml", "--package", "shop"}, 0},
 		{"plan-gen-vague", "", []string{"gen", "vague.json", "--output", "internal/events/events.go"}, 0},
 		{"plan-gen-none", "", []string{"gen"}, 2},
-		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 1},
-		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 1},
+		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 2},
+		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 2},
 		{"plan-diff-whom", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "all"}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return usageError{err}
 		}
 		defer f.Close()
 		in = f
@@ -96,7 +96,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return usagef("%s: %w", name, err)
 	}
 	return cmd.Context().Err()
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
-// reportProblems prints one problem per line.
+// reportProblems prints one problem of a configuration per line, and returns a usageError.
 func reportProblems(cmd *cobra.Command, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
-		return fmt.Errorf("--config: %w", err)
+		return usageError{fmt.Errorf("--config: %w", err)}
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), problems)
-	return errReported
+	return usageError{errReported}
 }
 
 // count formats a number with a noun, which is thing or its plural.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0 for success, 1 for errors and failed checks, and 2
-// for an invalid command line.
+// Main runs the command and returns its exit code: 0 for success, 2 for a usageError, and 1 for other
+// errors and failed checks.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -28,7 +28,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return 0
 	}
 	if !errors.Is(err, errReported) {
-		fmt.Fprintln(errOut, "collector:", err)
+		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
 	if errors.As(err, new(usageError)) {
 		return 2
@@ -57,7 +57,7 @@ For production, write a configuration file and run it:
   collector serve --config collector.yaml
 
 Exit codes: 0 for success; 1 if the command failed or a check did not pass; 2 if the
-command line is invalid.`,
+command line, the environment, or a file that they name is missing or invalid.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -80,5 +80,18 @@ command line is invalid.`,
 	plan := newPlan()
 	plan.GroupID = "plan"
 	root.AddCommand(plan)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("") // adds the command even if it is not called
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = knownCommand
+		case "completion":
+			group(c)
+			for _, shell := range c.Commands() {
+				shell.Args = noArgs
+			}
+		}
+	}
 	return root
 }

@@ -227,9 +227,9 @@ func checkCall(ctx context.Context, batch []byte) error {
 		} `json:"calls"`
 	}
 	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
-		return fmt.Errorf("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
+		return usagef("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
-	return fmt.Errorf("invalid call: %s", answer.Calls[0].Message)
+	return usagef("invalid call: %s", answer.Calls[0].Message)
 }
 
 // usedKey returns the write key to use. The flag may be empty; the default is "dev".
@@ -271,9 +271,9 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 	}
 	pending := fmt.Sprintf("the call is still pending after %v", f.wait)
 	for _, d := range sent.undecided(list.read.Destinations) {
-		pending += fmt.Sprintf("; %s is %s", plain(d.Name), d.Status.State)
+		pending += fmt.Sprintf("; %s is %s", d.Name, d.Status.State)
 		if d.Status.State == engine.DestinationPaused {
-			pending += ": resume it with collector resume " + copyas.Shell(plain(d.Name))
+			pending += ": resume it with collector resume " + copyas.Shell(d.Name)
 		}
 	}
 	return errors.Join(sent.failed(), errors.New(pending))
@@ -308,7 +308,7 @@ func (c *call) failed() error {
 	var names []string
 	for _, d := range c.Destinations {
 		if d.State == "failed" {
-			names = append(names, plain(d.Destination))
+			names = append(names, d.Destination)
 		}
 	}
 	if names == nil {

@@ -128,7 +128,10 @@ machine can read cause a warning. As data the output is {right, problems, warnin
 				return printProblems(cmd, form, c, err)
 			}
 			if err != nil {
-				return reportProblems(cmd, err)
+				if err = reportProblems(cmd, err); errors.Is(err, errReported) {
+					err = errReported // the check did not pass
+				}
+				return err
 			}
 			for _, w := range c.Warnings() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
@@ -151,7 +154,7 @@ func printProblems(cmd *cobra.Command, form output, c *config.Config, err error)
 		warnings = append(warnings, c.Warnings()...)
 	}
 	if err != nil && !errors.As(err, &problems) {
-		return fmt.Errorf("--config: %w", err)
+		return reportProblems(cmd, err)
 	}
 	if e := form.print(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}, "problems"); e != nil || err == nil {
 		return e

@@ -158,7 +158,7 @@ func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, fmt.Errorf("--file: %w", err)
+		return nil, 0, usagef("--file: %w", err)
 	}
 	size := int64(-1)
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {

@@ -45,7 +45,7 @@ Calls are read from files or standard input: JSON with one call per line, as pri
 collector calls --output jsonl, or a JSON array of calls. With --collector, the recent
 calls of a running collector are used instead.
 
-The exit code is 1 if a call fails, if the input is invalid, or if there are no calls.`,
+The exit code is 1 if a call fails, or if there are no calls; 2 if a file is invalid.`,
 		Example: `  collector transform test --config collector.yaml --destination crm < calls.jsonl
   collector transform test --program '{text: "\(.userId) did \(.event)"}' calls.jsonl
   collector transform test --config collector.yaml --destination crm --collector --since 1h`,
@@ -110,7 +110,7 @@ func (t *trials) compile(program string) error {
 		if p := (*webhook.FieldError)(nil); program != "" && errors.As(err, &p) {
 			p.Field = "--program"
 		}
-		return err
+		return usageError{err}
 	}
 	t.transform = settings.Transform(jq.Compile, t.destination.Transform)
 	return nil

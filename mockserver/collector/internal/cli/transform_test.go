@@ -39,11 +39,11 @@ func TestTransformTest(t *testing.T) {
 		"another program":        {paidCall, "{}\n", "1 call: 1 printed, 0 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat", "--program", "{}"}, 0},
 		"no call":                {"[1]", "", "standard input, call 1: failed: the call is not a JSON object\n1 call: 0 printed, 0 filtered, 1 failed\n", []string{"--program", "."}, 1},
 		"no calls":               {"", "", "collector: no calls: specify files, or use --collector\n", []string{"--program", "."}, 1},
-		"an invalid program":     {paidCall, "", "collector: --program: is not a valid program: unexpected end of the program: fix the program; see docs/webhooks.md\n", []string{"--program", "{a:"}, 1},
+		"an invalid program":     {paidCall, "", "collector: --program: is not a valid program: unexpected end of the program: fix the program; see docs/webhooks.md\n", []string{"--program", "{a:"}, 2},
 		"no destination":         {paidCall, "", "collector: specify both --config and --destination, or --program alone\n", []string{"--config", "c.yaml"}, 2},
 		"nothing to try":         {paidCall, "", "collector: specify --config and --destination, or --program\n", nil, 2},
 		"an unknown destination": {paidCall, "", "collector: --destination: the configuration has no destination \"crm\"\n", []string{"--config", "c.yaml", "--destination", "crm"}, 2},
-		"an invalid file":        {paidCall, "", "invalid.yaml:1:15: destinations must be a list, not a single value: start each item with a hyphen\n", []string{"--config", "invalid.yaml", "--destination", "crm"}, 1},
+		"an invalid file":        {paidCall, "", "invalid.yaml:1:15: destinations must be a list, not a single value: start each item with a hyphen\n", []string{"--config", "invalid.yaml", "--destination", "crm"}, 2},
 	} {
 		out, errOut, code := runWith(t, test.in, append([]string{"transform", "test"}, test.args...)...)
 		assert.Equal(t, test.code, code, name)

@@ -14,12 +14,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A usageError is an error in the command line. Its exit code is 2.
+// A usageError is a mistake in the command line, the environment, or a file that they name. Its exit
+// code is 2. A file that a command checks is an exception: its mistakes are a failed check.
 type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errReported is the error of a command that has already printed its errors. The exit code is 1.
+// errReported is the error of a command that has already printed its errors.
 var errReported = errors.New("it was reported")
 
 // atMost returns a check for at most n arguments.
@@ -44,6 +47,15 @@ func oneCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return usagef("unknown command %q: %s", args[0], suggestion(cmd, cmd.CommandPath()+" ", args[0], names))
+}
+
+// knownCommand checks that the arguments of the command help are a command.
+func knownCommand(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	if err != nil {
+		return usageError{err}
+	}
+	return oneCommand(cmd, rest)
 }
 
 // suggestion suggests, after a prefix, the known name that begins with name or is similar to it.
@@ -144,7 +156,7 @@ func hintForFlag(cmd *cobra.Command, flag string) string {
 // valueOf describes the values that a flag accepts.
 func valueOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
-	case "bool":
+	case "bool", "boolfunc":
 		return "true or false"
 	case "duration":
 		return "a duration such as 30s or 5m"
