@@ -264,7 +264,8 @@ var (
 )
 
 // TestDocumentRunPatterns checks that each alternative of a -run or -skip pattern in the Makefile and
-// in CI, or of a variable plain with such a pattern, matches a test. A renamed test would no longer run.
+// in CI matches a test, and that each full name in CI is the name of exactly one test: a renamed test
+// would no longer run, and a test with the same name in another package would only be skipped.
 func TestDocumentRunPatterns(t *testing.T) {
 	needsRepository(t)
 	var tests []string
@@ -281,11 +282,19 @@ func TestDocumentRunPatterns(t *testing.T) {
 	for _, file := range []string{"Makefile", ".ci/run"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, match := range regexp.MustCompile(`(?:-run |-skip |plain=)'?([^'" ]+)`).FindAllSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile(`(?:-run |-skip )'?([^'" ]+)`).FindAllSubmatch(text, -1) {
 			for pattern := range strings.SplitSeq(strings.ReplaceAll(string(match[1]), "$$", "$"), "|") {
 				if pattern != "^$" && !slices.ContainsFunc(tests, regexp.MustCompile(pattern).MatchString) {
 					t.Errorf("%s: no test matches %s", file, pattern)
 				}
+			}
+		}
+		if file != ".ci/run" {
+			continue
+		}
+		for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(string(text), -1) {
+			if n := len(slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return test != name })); n != 1 {
+				t.Errorf("%s: %d tests have the name %s", file, n, name)
 			}
 		}
 	}

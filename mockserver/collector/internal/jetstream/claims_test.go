@@ -91,7 +91,7 @@ func TestClaimedDestinationIsKept(t *testing.T) {
 func TestRestartedCollectorFindsItsCalls(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	for range 3 {
+	for range 2 {
 		s.stop()
 		s.look(230)
 		s.two = open(t, s.options)

@@ -217,9 +217,9 @@ func TestHeldRowsAreUpdated(t *testing.T) {
 			calls = append(calls, track(fmt.Sprint("m", n, "-", m), "ken", "Later", `{}`))
 		}
 		post(t, srv.URL, "ios-key", calls...)
-		b.waitText("#count", humanize(2+30*(n+1))+" calls")
+		b.waitText("#fresh", fmt.Sprintf("Show %d new calls", 30*(n+1)))
 	}
-	b.waitText("#fresh", "new calls")
+	b.waitText("#count", "602 calls")
 	assert.Equal(t, 2, b.count("#rows tr"))
 	release()
 	b.waitText("#panel .state", "delivered")
