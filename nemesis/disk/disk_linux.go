@@ -317,7 +317,7 @@ type guard struct {
 // newGuard starts a guard for a disk that is mounted at mnt and served below fuse.
 func newGuard(mnt, fuse string) (*guard, error) {
 	const script = `trap "" INT TERM HUP
-while timeout 15 sh -c "read -r line"; do :; done
+while timeout 30 sh -c "read -r line"; do :; done
 umount -c -f "$2" 2>/dev/null # requests of the loop device fail
 umount -c -l "$1" "$2" 2>/dev/null`
 	cmd := exec.Command("sh", "-c", script, "guard", mnt, fuse)

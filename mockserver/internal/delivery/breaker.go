@@ -11,7 +11,7 @@ const (
 	probeEvery = time.Second
 	// failingRate is the number of calls per second that a failing destination gets, because
 	// it may reject thousands of calls but accept those behind them. After failingCalls
-	// consecutive failures, the destination probably accepts no calls. Each failed call uses
+	// consecutive failed calls, the destination probably accepts no calls. Each failed call uses
 	// memory until its retry, so the rate is then halved, and again after every slowerCalls
 	// further failures.
 	failingRate  = 1000
@@ -50,9 +50,9 @@ const (
 //	unreachable | working  | the previous state   | the previous | if it was the probe: next
 //	            |          |                      | state        | probe after one second
 //
-// The counts are consecutive failed requests; only the pace of a failing destination depends on
-// the number of failed calls. outcomeAnswered resets all counters; a failed call resets the counter
-// of connection failures. The breaker does not read the clock: callers pass the time, which must
+// failed and missed count requests, so a failed batch counts once. failedCalls counts calls, and
+// determines only the pace of a failing destination. outcomeAnswered resets all counters; a failed
+// call resets missed. The breaker does not read the clock: callers pass the time, which must
 // not decrease. It is not safe for concurrent use.
 type breaker struct {
 	failed      int       // consecutive failed requests with first attempts

@@ -203,7 +203,7 @@ type ticket struct {
 		run() (o outcome, cause string)
 	}
 	line   *gateEntry
-	shared bool // the call was sent with others, and another one represents the request; set by run
+	shared bool // another call represents the request, or there was none; set by run
 }
 
 // A gateEntry is an entry at the gate.

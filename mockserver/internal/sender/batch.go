@@ -39,8 +39,8 @@ type batch struct {
 // A Result is the result of a call that was sent in a batch.
 type Result struct {
 	webhook.Attempt
-	// Shared reports that another call represents the request: of the calls of a request, the
-	// first one with the lowest Number is not Shared.
+	// Shared is false for exactly one call of each request, which represents the request: the
+	// first one with the lowest Number.
 	Shared bool
 }
 

@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,6 +46,7 @@ type client struct {
 	output                 output
 
 	secret    string       // admin token; empty if it is not known yet
+	mu        sync.Mutex   // guards requester
 	requester *http.Client // nil before the first request
 }
 
@@ -196,6 +198,8 @@ func (c *client) exchange(req *http.Request) (status int, body []byte, err error
 
 // http returns the HTTP client, which trusts the CA set by --ca-file.
 func (c *client) http() (*http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.requester != nil {
 		return c.requester, nil
 	}

@@ -445,8 +445,9 @@ a tracking plan filtered are kept as long as failed calls, and are checked again
 the current plan.
 
 A replay continues in the collector if the command is interrupted. With --wait, the
-command ends when none of its calls is pending, and prints the results. The exit code is
-1 if a call failed again, or if an --id has no call to replay; then nothing is replayed.`,
+command ends when none of its calls is pending, and prints the results; the exit code is
+1 if a call failed again. If an --id has no call to replay, nothing is replayed, and the
+exit code is 1.`,
 		Example: `  collector replay crm --dry-run
   collector replay crm --since 24h --event 'Order Completed' --wait
   collector replay crm --state filtered --source web
@@ -516,7 +517,7 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 		}
 	}
 	if len(missing) > 0 {
-		return all, fmt.Errorf("nothing was replayed: %s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+		return all, fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
 			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
 	}
 	return c.countMatching(ctx, destination, q)

@@ -140,7 +140,7 @@ func (f *mcpFlags) startDev(ctx context.Context, failed func(), log io.Writer) (
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	f.client = *c
+	f.client.url, f.client.secret, f.client.requester = c.url, c.secret, c.requester
 	return func() error { return errors.Join(end(), remove()) }, nil
 }
 

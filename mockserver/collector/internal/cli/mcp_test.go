@@ -611,6 +611,28 @@ func TestMCPRespondsToEachRequest(t *testing.T) {
 	}
 }
 
+// TestMCPReadsWhileWritesBlock checks that a client can send calls before it reads responses.
+func TestMCPReadsWhileWritesBlock(t *testing.T) {
+	in, send := io.Pipe()
+	receive, out := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		code := Main(t.Context(), []string{"mcp"}, in, out, os.Stderr)
+		_ = out.Close()
+		ended <- code
+	}()
+	const calls = 100
+	for id := range calls {
+		_, err := fmt.Fprintf(send, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id)
+		require.NoError(t, err)
+	}
+	require.NoError(t, send.Close())
+	responses, err := io.ReadAll(receive)
+	require.NoError(t, err)
+	assert.Equal(t, calls, strings.Count(string(responses), `"result":{}`))
+	assert.Zero(t, <-ended)
+}
+
 // TestMCPInvalidInput checks that an invalid message gets an error response, and that the next message
 // is served.
 func TestMCPInvalidInput(t *testing.T) {

@@ -13,17 +13,19 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A lineConn is a connection over a reader and a writer, with one message per line. It differs from
-// mcp.IOTransport, which closes the connection at the first invalid message, although JSON-RPC
-// requires an error response, and which cancels running calls at the end of the input.
+// A lineConn is a connection over a reader and a writer, with one message per line. Unlike
+// mcp.IOTransport, it responds to an invalid message with an error, as JSON-RPC requires, and it waits
+// for the responses to running calls at the end of the input.
 type lineConn struct {
 	end      <-chan struct{} // closed to end the input
 	lines    chan inputLine
 	inputErr error // set before lines is closed
 	closed   chan struct{}
 
-	mu        sync.Mutex // guards the following fields, and writes
-	out       io.Writer
+	writing sync.Mutex // guards out
+	out     io.Writer
+
+	mu        sync.Mutex          // guards calls
 	calls     map[jsonrpc.ID]bool // calls without a response
 	responded chan struct{}       // receives a value after a response; has a buffer
 }
@@ -47,8 +49,8 @@ func (s *lineConn) Close() error {
 	return nil
 }
 
-// Read returns the next valid message, and responds to the others. It reports the end of the input
-// after each call has its response, because the server then cancels running calls.
+// Read returns the next valid message, and responds to the others. At the end of the input, it first waits
+// until every call has its response, because the server cancels running calls when Read returns an error.
 func (s *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		var line inputLine
@@ -128,8 +130,8 @@ func (s *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
 }
 
 func (s *lineConn) writeLine(message []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	_, err := s.out.Write(append(message, '\n'))
 	return err
 }

@@ -234,7 +234,7 @@ skipped.`,
 			_, err = x.WriteTo(cmd.OutOrStdout())
 			return err
 		case ignored > 0:
-			return fmt.Errorf("no calls to infer a plan from: plans do not describe the types of the calls (%s)", count(ignored, "call"))
+			return fmt.Errorf("no calls to infer a plan from: the input has only calls of types that plans do not describe, such as alias (%s)", count(ignored, "call"))
 		case bad > 0:
 			return errors.New(`no calls to infer a plan from: a call is a JSON object with a "type", such as each line of collector calls --output jsonl`)
 		case calls.collector:

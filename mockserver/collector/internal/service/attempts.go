@@ -15,7 +15,7 @@ import (
 
 const (
 	// attemptsBytes limits the size of stored attempts, because each start checks them. They are
-	// compressed, so this is more than restoredBytes.
+	// compressed, so they contain more records than restoredBytes allows.
 	attemptsBytes = 16 << 20
 	// restoredBytes limits the size of the records that are read into the history.
 	restoredBytes = 16 << 20

@@ -27,7 +27,7 @@ type Selection struct {
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
 	Last        uint64    // last message that a scan reads
-	Must        bool      // whether a scan waits for Last if the stream ends before Last
+	Must        bool      // whether a scan waits for Last if the stream ends before Last; not with Server
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
 	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
@@ -128,10 +128,10 @@ func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 // Scan reads the messages that are in the stream now, up to Last. It may also read messages that are
 // stored during the scan. It returns journal.ErrClosed if the journal is closed.
 //
-// On a cluster, the server that delivers the messages may have fewer messages without knowing it. So the
-// scan ends when the server has passed the last message that the leader had at the start of the scan.
-// This message may be removed in the meantime, or not selected. But a scan of one server's copy ends at
-// the end of that copy.
+// On a cluster, the server that delivers the messages may have fewer messages without knowing it. So a
+// scan ends when the server has passed the last message that the leader had at the start, even if that
+// message is not selected or has been removed since. With Server set, it ends at the end of that server's
+// copy.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.end = t.Last; t.Next > t.end {
 		return nil
