@@ -13,7 +13,7 @@ const (
 	// it may reject thousands of calls but accept those behind them. After failingCalls
 	// consecutive failed calls, the destination probably accepts no calls. Each failed call uses
 	// memory until its retry, so the rate is then halved, and again after every slowerCalls
-	// further failures.
+	// further failed calls.
 	failingRate  = 1000
 	failingCalls = 20_000
 	slowerCalls  = 10_000

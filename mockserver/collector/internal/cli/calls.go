@@ -489,6 +489,9 @@ exit code is 1.`,
 
 // countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Values) error {
+	if err := c.checkIDs(cmd.Context(), destination, q); err != nil {
+		return err
+	}
 	found, err := c.matching(cmd.Context(), destination, q)
 	if err != nil {
 		return err
@@ -502,28 +505,29 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 // matches is the number of calls that a replay would select.
 type matches struct{ Calls int }
 
-// matching counts the calls that a replay would select. It fails if a messageId in q selects none.
-func (c *client) matching(ctx context.Context, destination string, q url.Values) (all answer[matches], err error) {
+// checkIDs returns an error if a replay would select no call for a messageId in q.
+func (c *client) checkIDs(ctx context.Context, destination string, q url.Values) error {
 	var missing []string
 	for _, id := range q["messageId"] {
 		one := maps.Clone(q)
 		one.Set("messageId", id)
-		found, err := c.countMatching(ctx, destination, one)
+		found, err := c.matching(ctx, destination, one)
 		if err != nil {
-			return all, err
+			return err
 		}
 		if found.read.Calls == 0 {
 			missing = append(missing, text.Quote(text.MaxRepeated, id))
 		}
 	}
 	if len(missing) > 0 {
-		return all, fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+		return fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
 			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
 	}
-	return c.countMatching(ctx, destination, q)
+	return nil
 }
 
-func (c *client) countMatching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
+// matching counts the calls that a replay would select.
+func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
 	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
 }
 
@@ -532,10 +536,8 @@ func (c *client) countMatching(ctx context.Context, destination string, q url.Va
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
-	if len(q["messageId"]) > 0 {
-		if _, err := c.matching(ctx, destination, q); err != nil {
-			return answer[engine.ReplayRun]{}, err
-		}
+	if err := c.checkIDs(ctx, destination, q); err != nil {
+		return answer[engine.ReplayRun]{}, err
 	}
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {

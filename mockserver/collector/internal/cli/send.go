@@ -302,8 +302,8 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	return sent, err == nil, err
 }
 
-// failed returns an error that names the destinations at which a call failed, or nil. The output
-// contains the reasons.
+// failed returns an error with the names of the destinations that the call could not be delivered to, or
+// nil. The output contains the reasons.
 func (c *call) failed() error {
 	var names []string
 	for _, d := range c.Destinations {
@@ -317,7 +317,7 @@ func (c *call) failed() error {
 	return fmt.Errorf("delivery to %s failed", strings.Join(names, ", "))
 }
 
-// undecided returns the destinations of the call's source at which it has no final state.
+// undecided returns the destinations of the call's source for which the call has no final state.
 func (c *call) undecided(all []destination) []destination {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {

@@ -38,12 +38,12 @@ const (
 	// codeConflict is the error code of a cluster for a message with ExpectLast while another message of
 	// the subject is being stored. That message may still be lost.
 	codeConflict = jetstream.JSErrCodeStreamWrongLastSequenceConstant
-	// undecidedPause is the delay before the server is asked again after one of these two codes.
+	// undecidedPause is the delay between two tries after one of these two codes.
 	undecidedPause = 25 * time.Millisecond
 )
 
-// isUndecided reports whether the server rejected a message because of a message that is being stored.
-// It must be asked again.
+// isUndecided reports whether the server rejected a message only because another message is being stored.
+// The result of another try may differ.
 func isUndecided(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (refused.ErrorCode == codeBeingStored || refused.ErrorCode == codeConflict)
