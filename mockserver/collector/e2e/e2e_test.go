@@ -114,14 +114,21 @@ func verify(t *testing.T, c *harness.Collector) {
 // ledgers returns the ledgers of all destinations, keyed by destination.
 func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
+	all, err := askLedgers(t, c)
+	require.NoError(t, err)
+	return all
+}
+
+// askLedgers is like ledgers, but returns the error of a collector that cannot reach its store.
+func askLedgers(t *testing.T, c *harness.Collector) (map[string]tracking.Ledger, error) {
 	var answer struct{ Destinations []tracking.Ledger }
-	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer))
+	err := c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer)
 	all := map[string]tracking.Ledger{}
 	for _, l := range answer.Destinations {
 		l.OldestPending = time.Time{} // differs between runs
 		all[l.Destination] = l
 	}
-	return all
+	return all, err
 }
 
 // waitFor waits until holds returns true.
@@ -134,17 +141,20 @@ func waitFor(t *testing.T, patience time.Duration, what string, holds func() boo
 	}
 }
 
-// settled waits until no call is pending. It fails if the number of pending calls stops falling.
+// settled waits until no call is pending. It fails if the number of pending calls stops falling. The
+// collector may still be connecting to its cluster.
 func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger) {
 	t.Helper()
 	for left := int64(math.MaxInt64); left > 0; {
 		before := left
 		waitFor(t, 3*time.Minute, fmt.Sprintf("less is pending than %d calls", before), func() bool {
-			all, left = ledgers(t, c), 0
+			var err error
+			all, err = askLedgers(t, c)
+			left = 0
 			for _, l := range all {
 				left += l.Pending
 			}
-			return left < before
+			return err == nil && left < before
 		})
 	}
 	return all
