@@ -147,7 +147,7 @@ The destination is saved. To change it, use the inspector, which has further set
 func (a *addition) relay(endpoint []string, keyFile string) (err error) {
 	a.Type = webhook.TypeRelay
 	for _, u := range endpoint {
-		a.Endpoint = withScheme(u)
+		a.Endpoint = withProtocol(u)
 	}
 	a.WriteKey, err = readSecret("--write-key-file", keyFile)
 	return err
@@ -160,7 +160,7 @@ func (a *addition) send(urls, headers []string, secretFile string) error {
 		return err
 	}
 	for _, u := range urls {
-		a.Webhooks = append(a.Webhooks, webhook.Endpoint{URL: withScheme(u), Headers: values})
+		a.Webhooks = append(a.Webhooks, webhook.Endpoint{URL: withProtocol(u), Headers: values})
 	}
 	if secretFile != "" {
 		a.SharedSecret, err = readSecret("--shared-secret-file", secretFile)
