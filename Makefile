@@ -86,7 +86,7 @@ durable: ## test crashes, power cuts, clusters and undeliverable calls at full l
 JOURNAL_FLIPS ?= 100
 LIST_FLIPS ?= 200
 damage: ## flip JOURNAL_FLIPS (100) bits in each queue file and LIST_FLIPS (200) in lists of users; run a long random test
-	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
+	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomOperations' $(COLLECTOR)/internal/jetstream
 	JOURNAL_SEED=$$$$ LIST_FLIPS=$(LIST_FLIPS) go test -count=1 -v -timeout 60m -run '^TestLostListRecords$$' $(COLLECTOR)/internal/service
 
 SEEDS ?= 10000

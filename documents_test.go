@@ -259,22 +259,70 @@ func TestDocumentedNames(t *testing.T) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
-// TestDocumentRunPatterns checks that each alternative of a -run or -skip pattern in the Makefile and
-// in CI matches a test, and that each full name in CI is the name of exactly one test: a renamed test
-// would no longer run, and a test with the same name in another package would only be skipped.
+// A testCommand is a go test command in the Makefile or in CI.
+type testCommand struct {
+	variables []string // environment variables that are set for it
+	patterns  []string // alternatives of -run and -skip
+	packages  []string // directories, which may end in /...
+}
+
+// testCommands returns the go test commands of a file. It replaces variables by their values.
+func testCommands(text string) (commands []testCommand) {
+	text = strings.NewReplacer("\\\n", " ", "$$", "$").Replace(text)
+	for _, match := range regexp.MustCompile(`(?m)^(\w+) = (\S+)$`).FindAllStringSubmatch(text, -1) {
+		text = strings.ReplaceAll(text, "$("+match[1]+")", match[2])
+	}
+	text = regexp.MustCompile(`\$\(named '([^']*)'\)`).ReplaceAllStringFunc(text, func(list string) string {
+		return strings.Join(regexp.MustCompile(`Test\w+`).FindAllString(list, -1), "|")
+	})
+	dir, plain := ".", ""
+	for line := range strings.Lines(text) {
+		fields := regexp.MustCompile(`'[^']*'|[^\s()]+`).FindAllString(line, -1)
+		switch start := slices.Index(fields, "test"); {
+		case len(fields) == 2 && fields[0] == "cd":
+			dir = filepath.Join(dir, fields[1])
+		case len(fields) == 1 && strings.HasPrefix(fields[0], "plain=Test"):
+			plain = strings.TrimPrefix(fields[0], "plain=")
+		case start > 0 && fields[start-1] == "go":
+			var c testCommand
+			for i, field := range fields {
+				field = strings.Trim(field, `'"`)
+				name, _, assigns := strings.Cut(field, "=")
+				switch {
+				case i < start && assigns && !strings.HasPrefix(name, "GO"):
+					c.variables = append(c.variables, strings.TrimPrefix(name, "@"))
+				case i > start && (fields[i-1] == "-run" || fields[i-1] == "-skip"):
+					c.patterns = append(c.patterns, strings.Split(strings.ReplaceAll(field, "$plain", plain), "|")...)
+				case i > start && strings.HasPrefix(field, "."):
+					c.packages = append(c.packages, filepath.Join(dir, field))
+				}
+			}
+			commands = append(commands, c)
+		}
+	}
+	return commands
+}
+
+// TestDocumentRunPatterns checks the go test commands in the Makefile and in CI: each alternative of
+// -run and -skip matches a test of the command's packages, which also contain the name of each
+// environment variable. A renamed test would no longer run. It also checks that each full name in CI is
+// the name of exactly one test: a test with the same name in another package would only be skipped.
 func TestDocumentRunPatterns(t *testing.T) {
 	needsRepository(t)
 	var tests []string
+	sources := map[string][]byte{} // source code of the tests, by directory
 	require.NoError(t, filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+		sources[filepath.Dir(name)] = append(sources[filepath.Dir(name)], text...)
+		for _, match := range testName.FindAllSubmatch(text, -1) {
 			tests = append(tests, string(match[1]))
 		}
 		return err
@@ -282,11 +330,25 @@ func TestDocumentRunPatterns(t *testing.T) {
 	for _, file := range []string{"Makefile", ".ci/run"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, match := range regexp.MustCompile(`(?:-run |-skip )'?([^'" ]+)`).FindAllSubmatch(text, -1) {
-			for pattern := range strings.SplitSeq(strings.ReplaceAll(string(match[1]), "$$", "$"), "|") {
-				if pattern != "^$" && !slices.ContainsFunc(tests, regexp.MustCompile(pattern).MatchString) {
-					t.Errorf("%s: no test matches %s", file, pattern)
+		commands := testCommands(string(text))
+		require.NotEmpty(t, commands)
+		for _, c := range commands {
+			var source []byte
+			for dir, text := range sources {
+				if slices.ContainsFunc(c.packages, func(p string) bool {
+					parent, below := strings.CutSuffix(p, "...")
+					return dir == p || below && strings.HasPrefix(dir+"/", strings.TrimPrefix(parent, "./"))
+				}) {
+					source = append(source, text...)
 				}
+			}
+			names := testName.FindAllSubmatch(source, -1)
+			for _, pattern := range c.patterns {
+				matches := func(name [][]byte) bool { return regexp.MustCompile(pattern).Match(name[1]) }
+				assert.True(t, pattern == "^$" || slices.ContainsFunc(names, matches), "%s: no test of %v matches %s", file, c.packages, pattern)
+			}
+			for _, name := range c.variables {
+				assert.True(t, bytes.Contains(source, []byte(`"`+name+`"`)), "%s: no test of %v reads %s", file, c.packages, name)
 			}
 		}
 		if file != ".ci/run" {

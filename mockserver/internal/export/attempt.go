@@ -59,7 +59,7 @@ func (a *Attempt) StatusLine() string {
 	if a.Status == 0 {
 		return "no response"
 	}
-	return strconv.Itoa(a.Status) + " " + http.StatusText(a.Status)
+	return strings.TrimSpace(strconv.Itoa(a.Status) + " " + http.StatusText(a.Status))
 }
 
 // Accepted reports whether a webhook accepted the call.

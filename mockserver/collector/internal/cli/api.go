@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -232,28 +231,24 @@ func (c *client) base() (string, error) {
 	if base == "" {
 		return "http://" + config.DefaultListen, nil
 	}
-	base = withScheme(base)
+	base = withProtocol(base)
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.TrimSpace(base) != base {
 		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
 			base = "…" + base[at:]
 		}
-		return "", usagef("invalid %s %s: use a URL such as %s", from, text.Quote(text.MaxRepeated, base), cmp.Or(spell.URL(base), "http://"+config.DefaultListen))
+		return "", usagef("invalid %s %s: use a URL such as %s", from, text.Quote(text.MaxRepeated, base), "http://"+config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
 
-// withScheme adds http:// to an address of this machine, such as localhost:3000, if it has no scheme.
-func withScheme(address string) string {
-	u, err := url.Parse("http://" + address)
-	if err != nil || strings.Contains(address, "://") {
+// withProtocol adds http:// or https:// to an address without a protocol.
+func withProtocol(address string) string {
+	protocol, _, found := strings.Cut(spell.URL(address), "//")
+	if !found {
 		return address
 	}
-	ip, _ := netip.ParseAddr(u.Hostname())
-	if u.Hostname() != "localhost" && !ip.IsLoopback() {
-		return address
-	}
-	return u.String()
+	return protocol + "//" + address
 }
 
 // setting returns the value of a flag, or of an environment variable if the flag is empty, and

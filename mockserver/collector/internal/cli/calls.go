@@ -23,6 +23,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -375,7 +376,6 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
 	}
 	slices.SortStableFunc(c.Destinations, func(a, b callState) int { return urgency(a.State) - urgency(b.State) })
-	reasons := map[string]string{}
 	for _, d := range c.Destinations {
 		var last export.Attempt
 		status := ""
@@ -385,11 +385,9 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 			}
 		}
 		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
-		reason := cmp.Or(d.Reason, last.Error)
-		reasons[d.Destination] = reason
-		writeIndented(out, reason)
-		if !strings.HasSuffix(reason, strings.TrimSpace(last.ResponseBody)) {
-			writeIndented(out, last.ResponseBody)
+		writeIndented(out, d.Reason)
+		if body := strings.TrimSpace(last.ResponseBody); body != sender.Message([]byte(body)) { // the table contains only an excerpt
+			writeIndented(out, body)
 		}
 	}
 	for _, v := range c.Violations {
@@ -398,13 +396,9 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	if len(c.Destinations)+len(c.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,STATUS,VERDICT,URL,ERROR", func(row func(...any)) {
+	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,VERDICT,URL,RESPONSE", func(row func(...any)) {
 		for _, a := range attempts {
-			other := a.Error // unless it is in the reason
-			if strings.Contains(reasons[a.Destination], a.Error) {
-				other = ""
-			}
-			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.StatusLine(), a.Verdict, a.URL, other)
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, said(&a))
 		}
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +147,7 @@ The destination is saved. To change it, use the inspector, which has further set
 func (a *addition) relay(endpoint []string, keyFile string) (err error) {
 	a.Type = webhook.TypeRelay
 	for _, u := range endpoint {
-		a.Endpoint = withScheme(u)
+		a.Endpoint = withProtocol(u)
 	}
 	a.WriteKey, err = readSecret("--write-key-file", keyFile)
 	return err
@@ -159,7 +160,7 @@ func (a *addition) send(urls, headers []string, secretFile string) error {
 		return err
 	}
 	for _, u := range urls {
-		a.Webhooks = append(a.Webhooks, webhook.Endpoint{URL: withScheme(u), Headers: values})
+		a.Webhooks = append(a.Webhooks, webhook.Endpoint{URL: withProtocol(u), Headers: values})
 	}
 	if secretFile != "" {
 		a.SharedSecret, err = readSecret("--shared-secret-file", secretFile)
@@ -185,9 +186,9 @@ is not counted and not retried.`,
 				return err
 			}
 			err = printAnswer(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
-				return table(out, "", "WEBHOOK,STATUS,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
+				return table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.Attempts {
-						row(a.URL, a.StatusLine(), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
+						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
 					}
 				})
 			})
@@ -207,12 +208,9 @@ func (c *client) testDestination(ctx context.Context, name, callType string) (an
 	return ask[export.AttemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
 }
 
-// said returns an excerpt of the response body, or the error if there was no response.
+// said returns the error or the status of an attempt, and an excerpt of the response body.
 func said(a *export.Attempt) string {
-	if a.Status == 0 {
-		return a.Error
-	}
-	return sender.Message([]byte(a.ResponseBody))
+	return sender.Cause(&webhook.Attempt{Status: a.Status, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
 }
 
 func newDestinationRemove() *cobra.Command {

@@ -230,7 +230,7 @@ func (f *devFlags) addDestinations(c *config.Config, headers map[string]string) 
 	add := func(name string, urls ...string) {
 		d := config.Destination{Destination: tracking.Destination{Name: name, Settings: webhook.Settings{SharedSecret: f.secret}}}
 		for _, url := range urls {
-			d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: withScheme(url), Headers: headers})
+			d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: withProtocol(url), Headers: headers})
 		}
 		c.Destinations = append(c.Destinations, d)
 	}
@@ -306,11 +306,11 @@ func (f *devFlags) welcome(out io.Writer, url, token string) {
 		line("Admin token", token)
 	}
 	for _, w := range f.webhooks {
-		line("Forwarding to", withScheme(w))
+		line("Forwarding to", withProtocol(w))
 	}
 	for _, forward := range f.forwards {
 		name, url, _ := strings.Cut(forward, "=") // checked by addDestinations
-		line("Forwarding to", withScheme(url)+"  ("+name+")")
+		line("Forwarding to", withProtocol(url)+"  ("+name+")")
 	}
 	if len(f.webhooks)+len(f.forwards) == 0 {
 		line("Forwarding to", "nothing yet (add --webhook URL, or a destination in the inspector)")

@@ -25,7 +25,8 @@ func newHealth() *cobra.Command {
 		Short: "Report by exit code whether a collector is ready",
 		Long: `Check whether a collector accepts calls and can store them. The exit code is 0 if it
 can; it is 1 if it cannot, is starting or stopping, or does not respond in time, and the
-error names the reason. The check requires no token and suits container health checks.
+error names the reason. The check requires no token and suits container health checks:
+the exit code is never 2, which Docker reserves.
 
 With --config, check the listener of that configuration on this machine. The name in
 its certificate is then not verified, because nothing secret is sent.`,

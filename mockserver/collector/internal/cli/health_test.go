@@ -52,7 +52,8 @@ func TestHealth(t *testing.T) {
 		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the response (200 OK) is not from a collector: check --url\n"},
 		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " did not respond in time\n"},
 		{"nothing listens", []string{"--url", closed}, 1, "collector: no collector at " + closed + ": start one with collector dev, or set --url\n"},
-		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config cannot be used together\n"},
+		{"both", []string{"--url", running, "--config", "x"}, 1, "collector: --url and --config cannot be used together\n"},
+		{"unknown flag", []string{"--wait"}, 1, "collector: unknown flag: --wait: see collector health --help\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, errOut, code := run(t, append([]string{"health"}, c.args...)...)
@@ -91,7 +92,7 @@ func TestHealthWithConfig(t *testing.T) {
 		{"every address", "listen: :" + port(plain), 0, "ready\n"},
 		{"every address of IPv4", "listen: 0.0.0.0:" + port(plain), 0, "ready\n"},
 		{"TLS", "listen: 127.0.0.1:" + port(secure) + tls, 0, "ready\n"},
-		{"a file that is wrong", "listen: 7", 2, `listen is "7": use host:port`},
+		{"a file that is wrong", "listen: 7", 1, `listen is "7": use host:port`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(dir, "collector.yaml")
@@ -103,7 +104,7 @@ func TestHealthWithConfig(t *testing.T) {
 		})
 	}
 	_, errOut, code := run(t, "health", "--config", filepath.Join(dir, "nowhere"))
-	assert.Equal(t, 2, code)
+	assert.Equal(t, 1, code)
 	assert.Contains(t, errOut, "--config: open ")
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -155,6 +156,18 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 		return err
 	}
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
+	var unused sync.Map // connections without a request, which Shutdown would wait for
+	srv.ConnState = func(c net.Conn, s http.ConnState) {
+		unused.Delete(c)
+		if s == http.StateNew {
+			unused.Store(c, nil)
+		}
+	}
+	srv.RegisterOnShutdown(func() {
+		for c := range unused.Range {
+			_ = c.(net.Conn).Close()
+		}
+	})
 	fmt.Fprintf(out, "MCP server at http://%s%s\n", l.Addr(), mcpPath)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -566,6 +567,36 @@ func TestMCPOverHTTPRespondsBeforeItEnds(t *testing.T) {
 	assert.True(t, failed)
 	assert.Equal(t, "canceled while waiting for "+url, text)
 	assert.Zero(t, <-code)
+}
+
+// TestMCPOverHTTPEndsAtOnce checks that event streams and connections without a request do not
+// delay the end.
+func TestMCPOverHTTPEndsAtOnce(t *testing.T) {
+	t.Setenv("COLLECTOR_TOKEN", "")
+	ctx, terminate := context.WithCancel(t.Context())
+	out, code := make(lineWriter, 1), make(chan int, 1)
+	go func() {
+		code <- Main(ctx, []string{"mcp", "--http", "127.0.0.1:0"}, strings.NewReader(""), out, os.Stderr)
+	}()
+	endpoint := strings.Fields(<-out)[3]
+	unused, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(endpoint, "http://"), mcpPath))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unused.Close() })
+	connect(t, &mcp.StreamableClientTransport{Endpoint: endpoint})
+	stream, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"a","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	require.NoError(t, err)
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"} {
+		stream.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(stream)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = res.Body.Close() })
+	require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	start := time.Now()
+	terminate()
+	assert.Zero(t, <-code)
+	assert.Less(t, time.Since(start), httpEnd)
 }
 
 // TestMCPRespondsToEachRequest checks that a running tool responds before the command ends.

@@ -13,7 +13,7 @@ import (
 )
 
 // Main runs the command and returns its exit code: 0 for success, 2 for a usageError, and 1 for other
-// errors and failed checks.
+// errors and failed checks. The command health never returns 2, which Docker reserves.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -23,14 +23,14 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
 	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
-	if errors.As(err, new(usageError)) {
+	if errors.As(err, new(usageError)) && cmd.Name() != "health" {
 		return 2
 	}
 	return 1
@@ -57,7 +57,8 @@ For production, write a configuration file and run it:
   collector serve --config collector.yaml
 
 Exit codes: 0 for success; 1 if the command failed or a check did not pass; 2 if the
-command line, the environment, or a file that they name is missing or invalid.`,
+command line, the environment, or a file that they name is missing or invalid (1 for
+collector health).`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

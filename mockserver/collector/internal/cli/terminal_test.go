@@ -204,7 +204,7 @@ func TestDevTerminalUI(t *testing.T) {
 	s.types("\r")
 	s.shows("failed +crm +400 Bad Request")
 	s.sees(`  {"error":"unknown field: couponCode"}`)
-	s.shows(`1 +crm +[0-9:.]+ +[0-9.]+ ms +400 Bad Request +permanent +http://127`)
+	s.shows(`1 +crm +[0-9:.]+ +[0-9.]+ ms +permanent +http://127\S+ +responded with 400`)
 	s.types("\x1b[F") // End
 	s.sees(`"event": "Signed Up"`)
 	s.types("\x1b")
