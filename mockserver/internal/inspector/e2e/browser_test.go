@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // patience limits every wait.
@@ -30,15 +31,9 @@ const patience = 2 * time.Minute
 
 // chromium is the shared browser. Each tab has its own browser context with its own cookies.
 var chromium = sync.OnceValues(func() (context.Context, error) {
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless_shell"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		return nil, fmt.Errorf("there is no Chromium: install it, as with apt-get install chromium")
+	path, err := harness.Chromium()
+	if err != nil {
+		return nil, err
 	}
 	data, err := os.MkdirTemp("", "inspector-e2e-")
 	if err != nil {

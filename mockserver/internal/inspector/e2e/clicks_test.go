@@ -4,7 +4,10 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -74,6 +77,7 @@ func TestClicksToFrequentTasks(t *testing.T) {
 		}
 		return false
 	}))
+	command(b, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: t.TempDir(), BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID})
 	clicks := 0
 	click := func(selector string) { clicks++; b.click(selector) }
 	search := func(text string) {
@@ -135,7 +139,12 @@ func TestClicksToFrequentTasks(t *testing.T) {
 		{"download the calls of a search", 1, func() {
 			search("prop.plan:Pro")
 			click(`.export a[href*="jsonl"]`)
-			assert.Equal(t, "prop.plan:Pro", <-downloads)
+			select {
+			case q := <-downloads:
+				assert.Equal(t, "prop.plan:Pro", q)
+			case <-time.After(patience):
+				t.Error("the browser downloaded nothing")
+			}
 		}},
 		{"share a call with its search", 1, func() {
 			search("prop.plan:Pro")
