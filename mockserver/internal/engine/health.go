@@ -22,7 +22,8 @@ type DestinationStatus struct {
 	State       DestinationState `json:"state"`
 	delivery.Status
 	// RecentAttempts is the number of the destination's newest attempts with a known result since
-	// it recovered, up to 64. RecentFailures is the number of failures among them.
+	// it recovered, up to 64. RecentFailures is the number of failures among them. A batch counts
+	// once.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
 	// Measures are statistics of the attempts that this collector made.
@@ -87,7 +88,7 @@ func (c *Collector) Status() []DestinationStatus {
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
 		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}
