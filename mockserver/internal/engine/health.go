@@ -26,6 +26,8 @@ type DestinationStatus struct {
 	// once.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
+	// Since is when the destination was attached.
+	Since time.Time `json:"-"`
 	// Measures are statistics of the attempts that this collector made.
 	Measures stats.Measures `json:"measures"`
 }
@@ -87,8 +89,8 @@ func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
+		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.AttachedSince(), Measures: c.measures.Of(destination.Name)}
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, s.Since)
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}
