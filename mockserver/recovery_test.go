@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // TestRecoveredDestinationIsNotFailing checks that attempts from before a recovery do not count, also
@@ -55,5 +56,25 @@ func TestBriefRecoveryDoesNotCount(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+	})
+}
+
+// TestFailedBatchIsOneRecentFailure checks that the state of a destination counts requests, not the calls
+// in them.
+func TestFailedBatchIsOneRecentFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := hook("d", "http://h/d")
+		d.Batch = webhook.Batch{Calls: 100}
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{d}})
+		for _, code := range []int{http.StatusOK, http.StatusOK, http.StatusServiceUnavailable} {
+			time.Sleep(time.Second)
+			h.answer("/d", status(code))
+			send(t, srv, track(fmt.Sprint(time.Now().Unix(), "-"), 100))
+			synctest.Wait()
+		}
+		s := srv.Engine().Status()[0]
+		assert.Equal(t, engine.DestinationDelivering, s.State)
+		assert.Equal(t, []int{3, 1}, []int{s.RecentAttempts, s.RecentFailures})
+		assert.Equal(t, []int64{3, 1}, []int64{s.Measures.Hour.Attempts, s.Measures.Hour.Failed})
 	})
 }

@@ -26,5 +26,7 @@ type Ended struct {
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
-	Call    *Call     `json:"-"` // the call; observers must not retain it
+	// Shared reports that the result of another call represents the same request.
+	Shared bool  `json:"shared,omitempty"`
+	Call   *Call `json:"-"` // the call; observers must not retain it
 }

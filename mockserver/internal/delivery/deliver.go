@@ -179,7 +179,7 @@ func (j *job) send(r sender.Request, to webhook.Endpoint) answer {
 	ctx := j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
 	a := answer{from: to}
 	if b := j.destination.batcher; b != nil {
-		a.Result = b.Send(ctx, r, func() bool {
+		a.Attempt = b.Send(ctx, r, func() bool {
 			a.superseded = j.superseded()
 			return a.superseded != ""
 		})

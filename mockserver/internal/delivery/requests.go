@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -55,7 +54,7 @@ func (rs *requests) leave(answers <-chan answer, left int) bool {
 // An answer is the result of the request to one webhook.
 type answer struct {
 	from webhook.Endpoint
-	sender.Result
+	webhook.Attempt
 	superseded string // the reason why the call was not sent, or empty
 }
 

@@ -77,7 +77,7 @@ func (w *Worker) finish(lease journal.Lease, jobs []job, result journal.Result) 
 		c := &e.Calls[i]
 		ended := tracking.Ended{
 			CallID: c.ID, Source: c.Source, Destination: w.name,
-			At: now, ReceivedAt: c.ReceivedAt, Attempt: jobs[i].attempt, Outcome: o, Call: c,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: jobs[i].attempt, Outcome: o, Shared: jobs[i].ticket.shared, Call: c,
 		}
 		if o.State == tracking.StatePending {
 			ended.RetryAt = cmp.Or(jobs[i].delivery.due, result.RetryAt)

@@ -107,6 +107,11 @@ func (d *AttachedDestination) Gets(c *tracking.Call) bool {
 	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
 }
 
+// AttachedAfter reports whether a result is from a previous destination with the same name.
+func (d *AttachedDestination) AttachedAfter(e *tracking.Ended) bool {
+	return e.Destination == d.Name && e.At.Before(d.since)
+}
+
 // Routes reports whether the destination delivers the call. If not, it returns the reason.
 func (d *AttachedDestination) Routes(c *tracking.Call) (deliver bool, reason string) {
 	return routing.Route(&d.Destination, c)

@@ -187,7 +187,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		w.Update(d, nil)
 		return nil
 	}
-	reader, err := c.config.Journal.Attach(ctx, d.Name, d.Sources)
+	reader, err := c.reader(ctx, d.Name, d.Sources)
 	if err != nil {
 		return err
 	}
@@ -219,6 +219,23 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	return nil
 }
 
+// reader attaches a destination to the journal. If another collector has removed the destination and added
+// it again, its statistics start again.
+func (c *Collector) reader(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
+	reader, err := c.config.Journal.Attach(ctx, destination, sources)
+	if w := c.workers.of(destination); err == nil && w != nil && reader.Since().After(w.AttachedSince()) {
+		c.forget(destination)
+	}
+	return reader, err
+}
+
+// forget removes the statistics of a removed destination, and ends its replays.
+func (c *Collector) forget(destination string) {
+	c.measures.Delete(destination)
+	c.causes.Delete(destination)
+	c.runs.forget(destination)
+}
+
 // quarantined is the prefix of the reasons for quarantine.
 const quarantined = "plan: "
 
@@ -243,7 +260,7 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (journa
 		return nil, nil // the lock's owner may be removing the destination and waiting for this worker
 	}
 	defer c.settings.changing.Unlock()
-	return c.config.Journal.Attach(ctx, destination, c.workers.of(destination).Destination().Sources)
+	return c.reader(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
 // detach stops a worker and deletes its destination.
@@ -253,9 +270,7 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	c.workers.mu.Lock()
 	delete(c.workers.byName, name)
 	c.workers.mu.Unlock()
-	c.measures.Delete(name)
-	c.causes.Delete(name)
-	c.runs.forget(name)
+	c.forget(name)
 	l, err := c.ledgerOf(ctx, name)
 	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), newAliasStore(c.config.State, name).forget(ctx)); err != nil {
 		return err

@@ -22,9 +22,12 @@ type DestinationStatus struct {
 	State       DestinationState `json:"state"`
 	delivery.Status
 	// RecentAttempts is the number of the destination's newest attempts with a known result since
-	// it recovered, up to 64. RecentFailures is the number of failures among them.
+	// it recovered, up to 64. RecentFailures is the number of failures among them. A batch counts
+	// once.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
+	// Since is when the destination was attached.
+	Since time.Time `json:"-"`
 	// Measures are statistics of the attempts that this collector made.
 	Measures stats.Measures `json:"measures"`
 }
@@ -86,8 +89,8 @@ func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
+		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.AttachedSince(), Measures: c.measures.Of(destination.Name)}
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, s.Since)
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}

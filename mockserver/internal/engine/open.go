@@ -76,10 +76,13 @@ func New(config Config) (*Collector, error) {
 	}
 	c.users.Start()
 	if !config.Shared { // collectors that share the store would overwrite each other's data
-		isDestination := func(name string) bool { return c.workers.of(name) != nil }
+		isCurrent := func(name string, at time.Time) bool {
+			w := c.workers.of(name)
+			return w != nil && !at.Before(w.AttachedSince())
+		}
 		c.shapes.Start(config.State, config.Logger)
-		c.measures.Start(config.State, config.Logger, isDestination)
-		c.causes.Start(config.State, config.Logger, isDestination)
+		c.measures.Start(config.State, config.Logger, isCurrent)
+		c.causes.Start(config.State, config.Logger, isCurrent)
 	}
 	return c, nil
 }

@@ -19,6 +19,7 @@ type Attempt struct {
 	Time           time.Time       `json:"time"`
 	DurationMS     float64         `json:"durationMs"`
 	URL            string          `json:"url"`
+	Calls          int             `json:"calls,omitempty"`  // number of calls of the request if it was a batch
 	Status         int             `json:"status,omitempty"` // 0 if there was no response
 	Verdict        webhook.Verdict `json:"verdict"`
 	Reason         webhook.Reason  `json:"reason,omitempty"`
@@ -46,7 +47,7 @@ func NewAttempts(attempts []tracking.Attempt) AttemptList {
 		}
 		views = append(views, Attempt{
 			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
-			URL: at.URL, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
+			URL: at.URL, Calls: at.Calls, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
 			RequestHeader: header, RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
 			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
 		})

@@ -51,7 +51,8 @@ func NewCall(r *tracking.Record, destinations []engine.AttachedDestination) Call
 }
 
 // Latest returns the latest outcome of a call at each destination, sorted by name. A destination
-// without an outcome is pending since the call was received, unless its outcome may have expired.
+// without an outcome is pending since the call was received, unless its outcome may have expired. Outcomes
+// of previous destinations with the same name do not count.
 func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
 	var all []tracking.Ended
 	add := func(e tracking.Ended) {
@@ -61,7 +62,9 @@ func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tra
 		}
 	}
 	for _, e := range slices.Backward(r.Ends) {
-		add(e)
+		if !slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.AttachedAfter(&e) }) {
+			add(e)
+		}
 	}
 	for _, d := range destinations {
 		if !r.Partial && d.Gets(&r.Call) {

@@ -32,16 +32,8 @@ type batch struct {
 	full     chan struct{}  // closed when the batch accepts no more requests
 	obsolete []bool         // requests that must not be sent; each caller sets its element after full is closed
 	checks   sync.WaitGroup // callers that have not set their element of obsolete
-	results  []Result
+	results  []webhook.Attempt
 	done     chan struct{} // closed after results is set
-}
-
-// A Result is the result of a call that was sent in a batch.
-type Result struct {
-	webhook.Attempt
-	// Shared is false for exactly one call of each request, which represents the request: the
-	// first one with the lowest Number.
-	Shared bool
 }
 
 // NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
@@ -86,7 +78,7 @@ func (array) conclude(*webhook.Attempt) {}
 //
 // Just before the batch is sent, Send calls isObsolete. If it returns true, the request is not sent, and
 // the Attempt is canceled.
-func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) Result {
+func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) webhook.Attempt {
 	group, index := b.add(r)
 	if index == 0 {
 		pause.Until(ctx, time.Now().Add(time.Duration(b.limits.Wait)), group.full)
@@ -112,14 +104,14 @@ func (b *Batcher) exchangeCurrent(ctx context.Context, group *batch) {
 			current = append(current, r)
 		}
 	}
-	var sent []Result
+	var sent []webhook.Attempt
 	if len(current) > 0 {
 		sent = b.exchange(ctx, current)
 	}
-	group.results = make([]Result, len(group.requests))
+	group.results = make([]webhook.Attempt, len(group.requests))
 	for i, obsolete := range group.obsolete {
 		if obsolete {
-			group.results[i].Attempt = webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
+			group.results[i] = webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
 		} else {
 			group.results[i], sent = sent[0], sent[1:]
 		}
@@ -167,7 +159,7 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
 // batch, exchange sends its halves.
-func (b *Batcher) exchange(ctx context.Context, requests []Request) []Result {
+func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
 	r, err := newBatchRequest(b.format, requests, time.Now())
 	if err != nil {
 		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
@@ -216,7 +208,7 @@ func newBatchRequest(f format, requests []Request, now time.Time) (Request, erro
 }
 
 // share returns the result of a batch for each of its calls.
-func share(a webhook.Attempt, requests []Request) []Result {
+func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
 	var response webhook.BatchResponse
 	switch {
 	case a.Verdict != webhook.Success:
@@ -232,13 +224,13 @@ func share(a webhook.Attempt, requests []Request) []Result {
 	if len(a.ResponseBody) > KeptBody {
 		a.ResponseBody = a.ResponseBody[:KeptBody:KeptBody]
 	}
-	a.Calls = len(requests)
-	results, lowest := make([]Result, len(requests)), 0
+	a.Calls, a.Shared = len(requests), true
+	results, lowest := make([]webhook.Attempt, len(requests)), 0
 	for i, r := range requests {
-		results[i] = Result{Attempt: a, Shared: true}
+		results[i] = a
 		results[i].RequestBody, results[i].Number = r.Body, r.Number
 		if f, ok := failed[r.MessageID]; ok {
-			refuse(&results[i].Attempt, f)
+			refuse(&results[i], f)
 		}
 		if r.Number < requests[lowest].Number {
 			lowest = i

@@ -59,13 +59,13 @@ func (b *batchReceiver) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // newBatcher returns a function that sends calls concurrently and returns their results. Calls whose
 // IDs begin with "old" are obsolete.
-func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ...string) []sender.Result {
+func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ...string) []webhook.Attempt {
 	s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 	require.NoError(t, err)
 	settings := &webhook.Settings{Batch: batch, SharedSecret: "s3cret", Signature: webhook.SignatureBoth}
 	b := sender.NewBatcher(settings, s.Send)
-	return func(ids ...string) []sender.Result {
-		results := make([]sender.Result, len(ids))
+	return func(ids ...string) []webhook.Attempt {
+		results := make([]webhook.Attempt, len(ids))
 		var all sync.WaitGroup
 		for i, id := range ids {
 			call := fmt.Sprintf(`{"type":"identify","userId":"u","messageId":%q,"timestamp":"2026-01-01T00:00:00.000Z"}`, id)
@@ -82,7 +82,7 @@ func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ..
 	}
 }
 
-func verdicts(results []sender.Result) (all []webhook.Verdict) {
+func verdicts(results []webhook.Attempt) (all []webhook.Verdict) {
 	for _, r := range results {
 		all = append(all, r.Verdict)
 	}

@@ -77,7 +77,7 @@ func newRelay(t *testing.T, o *otherCollector, settings webhook.Settings) func(n
 			request, err := sender.NewElement(&settings, sender.Content{ID: id, Body: []byte(call), Number: number})
 			require.NoError(t, err)
 			request.Endpoint = settings.Endpoints()[0]
-			all.Go(func() { attempts[i] = b.Send(t.Context(), request, func() bool { return false }).Attempt })
+			all.Go(func() { attempts[i] = b.Send(t.Context(), request, func() bool { return false }) })
 		}
 		all.Wait()
 		return attempts

@@ -36,7 +36,7 @@ type owner struct {
 	counted       func(name string) int64
 }
 
-func anyName(string) bool { return true }
+func anyName(string, time.Time) bool { return true }
 
 var owners = map[string]func(store state.Store, log *slog.Logger) owner{
 	"causes": func(store state.Store, log *slog.Logger) owner {

@@ -11,9 +11,10 @@ import (
 )
 
 // Start restores the groups from a store in the background, and saves changes until Stop
-// is called. Failures of destinations that isDestination rejects are not restored.
-func (c *Causes) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	c.persister.Start(store, log, causeRecords{c, isDestination})
+// is called. isCurrent reports whether a failure at a time belongs to a current destination. Other failures
+// are not restored.
+func (c *Causes) Start(store state.Store, log *slog.Logger, isCurrent func(destination string, at time.Time) bool) {
+	c.persister.Start(store, log, causeRecords{c, isCurrent})
 }
 
 // Stop saves all changes. It does nothing if Start was not called.
@@ -56,7 +57,7 @@ type counterRecord struct {
 // causeRecords implements state.Statistics. The keys are group IDs.
 type causeRecords struct {
 	*Causes
-	isDestination func(string) bool
+	isCurrent func(destination string, at time.Time) bool
 }
 
 // Restore implements state.Statistics. If a record is unreadable, all counts start again:
@@ -66,7 +67,7 @@ func (rs causeRecords) Restore(stored map[string]causeRecord, damaged bool) {
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		isDeleted := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isDestination(r.Group.Destination))
+		isDeleted := r.Group != nil && r.Group.Kind == Failed && (rs.persister.IsDeleted(r.Group.Destination) || !rs.isCurrent(r.Group.Destination, r.Group.Last))
 		if isDeleted || damaged {
 			rs.persister.MarkChanged(key)
 			continue

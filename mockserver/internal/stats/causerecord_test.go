@@ -23,14 +23,14 @@ import (
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // startCauses returns a Causes that has been restored from a store.
-func startCauses(store state.Store, isDestination func(string) bool) *stats.Causes {
+func startCauses(store state.Store, isCurrent func(string, time.Time) bool) *stats.Causes {
 	c := stats.NewCauses()
-	c.Start(store, quiet(), isDestination)
+	c.Start(store, quiet(), isCurrent)
 	synctest.Wait()
 	return c
 }
 
-func anyName(string) bool { return true }
+func anyName(string, time.Time) bool { return true }
 
 func refusal(from tracking.Sender) event.Refusal {
 	return event.Refusal{Source: "web", Code: "invalid_json", Message: "no JSON at Ada", Status: 400, At: time.Now(), Sender: from}
@@ -90,12 +90,15 @@ func TestFailuresOfRemovedDestinationsAreDeleted(t *testing.T) {
 		other := failedAttempt(1, "no")
 		other.Destination = "removed"
 		c.Observe(other)
+		other.Destination = "added again"
+		c.Observe(other)
 		c.Observe(failedAttempt(1, "no"))
 		c.Observe(refusal(tracking.Sender{}))
 		time.Sleep(time.Minute)
 		c.Delete("crm")
 		c.Stop()
-		c = startCauses(store, func(name string) bool { return name != "removed" })
+		again := time.Now()
+		c = startCauses(store, func(name string, at time.Time) bool { return name != "removed" && !at.Before(again) })
 		assert.Empty(t, c.Report().Failed)
 		assert.Len(t, c.Report().Refused, 1)
 		c.Stop()

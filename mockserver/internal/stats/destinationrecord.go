@@ -11,9 +11,10 @@ import (
 )
 
 // Start restores the counters from a store in the background, and saves changes until Stop
-// is called. Destinations that isDestination rejects are not restored.
-func (ds *Destinations) Start(store state.Store, log *slog.Logger, isDestination func(name string) bool) {
-	ds.persister.Start(store, log, destinationRecords{ds, isDestination})
+// is called. isCurrent reports whether an attempt at a time belongs to a current destination. Other
+// destinations are not restored.
+func (ds *Destinations) Start(store state.Store, log *slog.Logger, isCurrent func(destination string, at time.Time) bool) {
+	ds.persister.Start(store, log, destinationRecords{ds, isCurrent})
 }
 
 // Stop saves all changes. It does nothing if Start was not called.
@@ -45,7 +46,7 @@ type slotRecord struct {
 // destinationRecords implements state.Statistics. The keys are digests of destination names.
 type destinationRecords struct {
 	*Destinations
-	isDestination func(string) bool
+	isCurrent func(destination string, at time.Time) bool
 }
 
 // Restore implements state.Statistics.
@@ -54,7 +55,7 @@ func (rs destinationRecords) Restore(stored map[string]destinationRecord, _ bool
 	defer rs.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		r := stored[key]
-		if rs.persister.IsDeleted(r.Name) || !rs.isDestination(r.Name) {
+		if rs.persister.IsDeleted(r.Name) || !rs.isCurrent(r.Name, r.Last) {
 			rs.persister.MarkChanged(key)
 			continue
 		}

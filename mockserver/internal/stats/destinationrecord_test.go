@@ -107,22 +107,26 @@ func TestDeletedDestinationsAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.NewMemory()
 		d := startDestinations(store)
-		for _, name := range []string{"crm", "gone", "removed"} {
+		for _, name := range []string{"crm", "gone", "removed", "added again"} {
 			d.Observe(attempt(name, time.Millisecond, nil))
 		}
 		time.Sleep(time.Minute)
+		again := time.Now()
+		d.Observe(attempt("crm", 0, nil))
 		d.Delete("gone")
 		d.Stop()
-		if keys, err := store.Keys(t.Context(), "measures"); err != nil || len(keys) != 2 {
-			t.Errorf("records %q, %v; want two", keys, err)
+		if keys, err := store.Keys(t.Context(), "measures"); err != nil || len(keys) != 3 {
+			t.Errorf("records %q, %v; want three", keys, err)
 		}
 
 		d = stats.NewDestinations()
-		d.Start(store, quiet(), func(name string) bool { return name != "removed" })
+		d.Start(store, quiet(), func(name string, at time.Time) bool { return name != "removed" && !at.Before(again) })
 		synctest.Wait()
 		d.Stop()
-		if n := d.Of("removed").Day.Attempts; n != 0 {
-			t.Errorf("%d attempts of a destination that was removed while the collector was stopped", n)
+		for _, name := range []string{"removed", "added again"} {
+			if n := d.Of(name).Day.Attempts; n != 0 {
+				t.Errorf("%d attempts of a destination that was %s while the collector was stopped", n, name)
+			}
 		}
 		if keys, err := store.Keys(t.Context(), "measures"); err != nil || len(keys) != 1 {
 			t.Errorf("records %q, %v; want one", keys, err)

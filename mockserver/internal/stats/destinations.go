@@ -76,8 +76,10 @@ func (ds *Destinations) Observe(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	failed := a.Verdict != webhook.Success
-	d.hour.add(ended, failed, class)
-	d.day.add(ended, failed, class)
+	if !a.Shared {
+		d.hour.add(ended, failed, class)
+		d.day.add(ended, failed, class)
+	}
 	d.last, d.changed = ended, true
 	if failed {
 		d.plainError = a.Error

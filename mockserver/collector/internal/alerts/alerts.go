@@ -190,17 +190,17 @@ func (a *Alerter) check(ctx context.Context, c Collector) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	names := make(map[string]bool, len(statuses))
+	attached := make(map[string]time.Time, len(statuses))
 	for i := range statuses {
 		name := statuses[i].Destination
-		names[name] = true
+		attached[name] = statuses[i].Since
 		a.machine.see(subject{kindDestination, name}, ofDestination(&statuses[i]), now)
 	}
 	queue := subject{kind: kindQueue}
 	a.machine.see(queue, ofQueue(health, a.machine.isBad(queue)), now)
 	a.machine.see(subject{kind: kindStorage}, ofStorage(err), now)
 	a.machine.see(subject{kind: kindReplicas}, ofReplicas(health), now)
-	for _, kind := range a.machine.tick(names, now) {
+	for _, kind := range a.machine.tick(attached, now) {
 		a.count(string(kind), resultDropped)
 		a.log.Warn("dropped an alert that its webhook did not accept for an hour", "kind", kind)
 	}

@@ -55,7 +55,7 @@ const (
 // A change marked "alert" is news until the webhook has received an alert about it. Further
 // changes in the meantime are added to the same alert. Only conditions of the kind given_up count
 // failed calls. Such a condition becomes fine when no call has failed during the time for which a
-// destination must be down before an alert.
+// destination must be down before an alert, or when the destination was removed and added again.
 type condition struct {
 	state    conditionState
 	finding  finding   // latest finding
@@ -157,14 +157,15 @@ func (m *machine) recordFailure(destination string, f finding, now time.Time) {
 	c.change()
 }
 
-// tick processes the passage of time, and conditions of removed destinations. It returns the
-// kinds of the alerts that it dropped.
-func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []kind) {
+// tick processes the passage of time, and conditions of removed destinations. attached contains the
+// attachment times of the destinations. tick returns the kinds of the alerts that it dropped.
+func (m *machine) tick(attached map[string]time.Time, now time.Time) (dropped []kind) {
 	for s, c := range m.conditions {
+		since, exists := attached[s.destination]
 		switch {
-		case s.kind == kindDestination && !destinations[s.destination]:
+		case s.kind == kindDestination && !exists:
 			m.see(s, finding{reason: "it was removed"}, now)
-		case s.kind == kindGivenUp && c.state == raised && now.Sub(c.lastCall) >= m.after:
+		case s.kind == kindGivenUp && c.state == raised && (now.Sub(c.lastCall) >= m.after || since.After(c.lastCall)):
 			c.state, c.until = fine, c.lastCall
 			c.change()
 		}
@@ -177,7 +178,7 @@ func (m *machine) tick(destinations map[string]bool, now time.Time) (dropped []k
 		}
 	}
 	for name := range m.failures {
-		if !destinations[name] {
+		if _, exists := attached[name]; !exists {
 			delete(m.failures, name)
 		}
 	}

@@ -16,10 +16,12 @@ var start = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 //
 //	at 5s bad|good crm     a check of the destination
 //	at 5s lost crm 3       three of its calls fail permanently
+//	at 5s replaced crm     the destination is removed and added again
 //	at 5s tell ok|no       send alerts, with or without success
 type drive struct {
 	*machine
-	told []string
+	attached time.Time // of the destination
+	told     []string
 }
 
 func (d *drive) step(t *testing.T, line string) {
@@ -43,10 +45,12 @@ func (d *drive) step(t *testing.T, line string) {
 		for range n {
 			d.recordFailure(words[3], finding{bad: true, reason: "responded with 400"}, now)
 		}
+	case "replaced":
+		d.attached = now
 	case "removed":
 		d.tick(nil, now)
 	case "tick":
-		for _, kind := range d.tick(map[string]bool{"crm": true}, now) {
+		for _, kind := range d.tick(map[string]time.Time{"crm": d.attached}, now) {
 			d.told = append(d.told, words[1]+" dropped "+string(kind))
 		}
 	case "another":
@@ -97,6 +101,8 @@ func TestMachine(t *testing.T) {
 			[]string{"2s given_up raised since 1s, 3 of 3 calls", "62s given_up raised since 1s, 4 of 7 calls", "5m3s given_up recovered since 1s, 0 of 7 calls"}},
 		{"calls given up while nobody takes alerts", "0s lost crm 3, 0s tell no, 6m tick, 6m tell no, 8m lost crm 2, 8m tell ok", []string{"(0s given_up raised since 0s, 3 of 3 calls)", "(6m given_up recovered since 0s, 3 of 3 calls)", "8m given_up raised since 0s, 2 times, 5 of 5 calls"}},
 		{"calls given up anew", "0s lost crm 3, 0s tell ok, 6m tick, 6m tell ok, 8m lost crm 2, 8m tell ok", []string{"0s given_up raised since 0s, 3 of 3 calls", "6m given_up recovered since 0s, 0 of 3 calls", "8m given_up raised since 8m0s, 2 of 2 calls"}},
+		{"calls of a previous destination", "0s lost crm 3, 0s tell ok, 1m replaced crm, 1m1s tick, 1m1s tell ok, 2m lost crm 2, 2m1s tick, 2m2s tell ok",
+			[]string{"0s given_up raised since 0s, 3 of 3 calls", "1m1s given_up recovered since 0s, 0 of 3 calls", "2m2s given_up raised since 2m0s, 2 of 2 calls"}},
 		{"the one that was tried longest ago", "0s lost crm 1, 0s lost b 1, 0s tell no, 1s tell ok, 2s tell ok, 3s tell ok", []string{"(0s given_up raised since 0s, 1 of 1 calls)", "1s given_up raised since 0s, 1 of 1 calls", "2s given_up raised since 0s, 1 of 1 calls"}},
 		{"another webhook", "0s lost crm 3, 0s bad, 0s tell ok, 5m bad, 5m another, 5m tell ok, 5m tell ok, 5m tell ok", []string{"0s given_up raised since 0s, 3 of 3 calls", "5m destination raised since 0s", "5m given_up raised since 0s, 3 of 3 calls"}},
 	} {

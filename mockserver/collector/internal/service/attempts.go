@@ -98,7 +98,7 @@ var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	e := tracking.Ended{
 		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
-		Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: a.Call,
+		Outcome: tracking.Outcome{State: tracking.StateDelivered}, Shared: a.Shared, Call: a.Call,
 	}
 	if a.Call != nil {
 		e.ReceivedAt = a.Call.ReceivedAt

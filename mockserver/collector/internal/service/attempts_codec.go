@@ -36,7 +36,15 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	for _, body := range [][]byte{bodyOf(a.Call), a.RequestBody, a.ResponseBody} {
 		b = record.AppendText(b, body)
 	}
-	return b
+	return appendShared(binary.AppendVarint(b, int64(a.Calls)), a.Shared)
+}
+
+func appendShared(b []byte, shared bool) []byte {
+	n := int64(0)
+	if shared {
+		n = 1
+	}
+	return binary.AppendVarint(b, n)
 }
 
 // appendEnded appends the record of an outcome. The record includes the body if the call may
@@ -49,10 +57,11 @@ func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	for _, n := range []int64{e.At.UnixNano(), e.ReceivedAt.UnixNano(), int64(e.Attempt), int64(e.State), retryNano(e.RetryAt)} {
 		b = binary.AppendVarint(b, n)
 	}
-	if e.State == tracking.StateFiltered || e.State == tracking.StateFailed {
-		return record.AppendText(b, bodyOf(e.Call))
+	body := bodyOf(e.Call)
+	if e.State != tracking.StateFiltered && e.State != tracking.StateFailed {
+		body = nil
 	}
-	return record.AppendText(b, "")
+	return appendShared(record.AppendText(b, body), e.Shared)
 }
 
 func bodyOf(c *tracking.Call) []byte {
@@ -135,6 +144,9 @@ func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte)
 	a.Status, a.Verdict, a.RetryAfter = int(d.Signed()), webhook.Verdict(d.Signed()), time.Duration(d.Signed())
 	a.RequestHeader, a.ResponseHeader = d.header(), d.header()
 	body, a.RequestBody, a.ResponseBody = d.Bytes(), d.Bytes(), d.Bytes()
+	if len(d.Rest) > 0 { // older versions do not store the rest
+		a.Calls, a.Shared = int(d.Signed()), d.Signed() != 0
+	}
 	return writer, body
 }
 
@@ -145,7 +157,9 @@ func (d *recordReader) ended(e *tracking.Ended) (writer string, body []byte) {
 	if at := d.Signed(); at != 0 {
 		e.RetryAt = time.Unix(0, at).UTC()
 	}
-	return writer, d.Bytes()
+	body = d.Bytes()
+	e.Shared = len(d.Rest) > 0 && d.Signed() != 0 // older versions do not store it
+	return writer, body
 }
 
 func (d *recordReader) header() http.Header {

@@ -93,12 +93,12 @@ func FuzzRecords(f *testing.F) {
 	require.NoError(f, err)
 	at := call.ReceivedAt
 	attempt := tracking.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
-		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Status: 503, Verdict: webhook.Temporary, Reason: "status",
+		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Calls: 100, Shared: true, Status: 503, Verdict: webhook.Temporary, Reason: "status",
 		Error: "responded with 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
 		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
 	}}
 	ended := tracking.Ended{
-		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at,
+		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at, Shared: true,
 		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "no"}, Call: &call,
 	}
 	records := [][]byte{appendAttempt(nil, "me", &attempt), appendEnded(nil, "me", &ended)}
@@ -111,6 +111,13 @@ func FuzzRecords(f *testing.F) {
 	second, err := readLogged(records[1])
 	require.NoError(f, err)
 	require.Equal(f, logged{writer: "me", ended: &ended}, second)
+	attempt.Calls, attempt.Shared, ended.Shared = 0, false, false
+	for n, want := range []logged{{writer: "me", attempt: &attempt}, {writer: "me", ended: &ended}} {
+		older := records[n][:len(records[n])-[]int{3, 1}[n]] // 100 has two bytes
+		got, err := readLogged(older)
+		require.NoError(f, err)
+		require.Equal(f, want, got)
+	}
 
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := readLogged(data)

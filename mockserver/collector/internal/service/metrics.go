@@ -122,6 +122,9 @@ func (m *meter) Observe(e event.Event) {
 	case event.Refusal:
 		m.refused.WithLabelValues(string(e.Code)).Inc()
 	case tracking.Attempt:
+		if e.Shared {
+			return
+		}
 		m.attempts.WithLabelValues(e.Destination, e.Verdict.String(), string(e.Reason)).Inc()
 		m.attemptSeconds.WithLabelValues(e.Destination).Observe(e.Duration.Seconds())
 	case tracking.Ended:

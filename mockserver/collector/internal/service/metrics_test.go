@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // TestSourceLabelsAreLimited checks that the number of series is limited even if any write key
@@ -76,4 +77,22 @@ func TestDocumentedMetricsExist(t *testing.T) {
 	for _, name := range names {
 		assert.Contains(t, string(source), `"`+name+`"`)
 	}
+}
+
+// TestBatchIsOneAttempt checks that the attempts of a batch's calls count as one request.
+func TestBatchIsOneAttempt(t *testing.T) {
+	m := newMeter("test")
+	for i := range 100 {
+		m.Observe(tracking.Attempt{Destination: "d", Attempt: webhook.Attempt{Verdict: webhook.Success, Calls: 100, Shared: i > 0}})
+	}
+	families, err := m.registry.Gather()
+	require.NoError(t, err)
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			counts[family.GetName()] += series.GetCounter().GetValue() + float64(series.GetHistogram().GetSampleCount())
+		}
+	}
+	assert.EqualValues(t, 1, counts["collector_attempts_total"])
+	assert.EqualValues(t, 1, counts["collector_attempt_duration_seconds"])
 }

@@ -17,7 +17,7 @@ type DeliveryState struct {
 }
 
 // StatesOf returns the state of a call at each destination that receives the call or has an
-// outcome for it. Problems come first.
+// outcome for it. It omits outcomes of previous destinations with the same name. Problems come first.
 func StatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []DeliveryState {
 	return slices.SortedStableFunc(states(r, destinations), func(a, b DeliveryState) int { return cmp.Compare(a.urgency(), b.urgency()) })
 }
@@ -29,7 +29,7 @@ func states(r *tracking.Record, destinations []engine.AttachedDestination) iter.
 			d := &destinations[i]
 			last, decided := r.Last(d.Name)
 			s := DeliveryState{Ended: last}
-			if !decided {
+			if decided = decided && !d.AttachedAfter(&last); !decided {
 				s = DeliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial}
 			}
 			if (decided || d.Gets(&r.Call)) && !yield(s) {

@@ -331,14 +331,7 @@ func TestPositionsLikeRealServer(t *testing.T) {
 	future := time.Now().Add(time.Hour)
 	sides := newSides(t)
 	for _, s := range sides {
-		for i := range 6 {
-			_, err := s.js.Publish(s.Context(), fmt.Sprint("log.", i%2), nil)
-			require.NoError(s, err)
-		}
-		stream, err := s.js.Stream(s.Context(), "LOG")
-		require.NoError(s, err)
-		require.NoError(s, stream.DeleteMsg(s.Context(), 5))
-		require.NoError(s, stream.DeleteMsg(s.Context(), 6))
+		s.storeAndRemove()
 	}
 	for name, c := range map[string]jetstream.ConsumerConfig{
 		"all":               {},
@@ -355,6 +348,35 @@ func TestPositionsLikeRealServer(t *testing.T) {
 		}
 		require.Equal(t, answers[1], answers[0], name)
 		require.Contains(t, answers[0], " 6", name)
+	}
+}
+
+// storeAndRemove stores six messages in LOG and removes the last two.
+func (s *side) storeAndRemove() {
+	for i := range 6 {
+		_, err := s.js.Publish(s.Context(), fmt.Sprint("log.", i%2), nil)
+		require.NoError(s, err)
+	}
+	stream, err := s.js.Stream(s.Context(), "LOG")
+	require.NoError(s, err)
+	require.NoError(s, stream.DeleteMsg(s.Context(), 5))
+	require.NoError(s, stream.DeleteMsg(s.Context(), 6))
+}
+
+// TestLastLikeRealServer compares the last messages of subjects. For the subject ">", there is none if the
+// message with the last sequence number was removed.
+func TestLastLikeRealServer(t *testing.T) {
+	t.Parallel()
+	sides := newSides(t)
+	for _, s := range sides {
+		s.storeAndRemove()
+	}
+	for subject, want := range map[string]string{"log.0": `"seq":3,`, "log.1": `"seq":4,`, "*.>": `"seq":4,`, ">": `"code":404`} {
+		for i, s := range sides {
+			m, err := s.nc.Request("$JS.API.STREAM.MSG.GET.LOG", []byte(`{"last_by_subj":"`+subject+`"}`), time.Minute)
+			require.NoError(s, err)
+			require.Contains(s, string(m.Data), want, "%s at server %d", subject, i)
+		}
 	}
 }
 

@@ -207,8 +207,12 @@ func (st *stream) get(seq uint64) *message {
 	return nil
 }
 
-// lastOf returns the last message of a subject, or nil.
+// lastOf returns the last message of a subject, or nil. For ">" it returns nil if the message with the last
+// sequence number was removed.
 func (st *stream) lastOf(subject string) *message {
+	if subject == ">" {
+		return st.get(st.last)
+	}
 	for _, m := range slices.Backward(st.messages) {
 		if server.SubjectMatchesFilter(m.subject, subject) {
 			return m

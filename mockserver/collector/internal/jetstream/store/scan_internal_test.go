@@ -36,12 +36,14 @@ func TestScanReadsStreamAsOfStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		empty   bool
 		lags    uint64 // messages that the server does not have yet
+		removed uint64 // message that is removed before the scan
 		removes uint64 // message that is removed during the scan
 		since   time.Duration
 		scan    Selection
 		want    []uint64
 		damaged bool
 		soon    bool // whether the scan does not wait for the server
+		atOnce  bool // whether the scan does not wait for a heartbeat
 	}{
 		"no messages":                           {empty: true, soon: true},
 		"all messages":                          {want: []uint64{1, 2, 3, 4, 5, 6}, soon: true},
@@ -53,6 +55,11 @@ func TestScanReadsStreamAsOfStart(t *testing.T) {
 		"the last one is not selected, lagging": {lags: 3, scan: Selection{Subjects: []string{"s.a"}}, want: []uint64{1, 3, 5}},
 		"the last one is removed":               {removes: 6, want: []uint64{1, 2, 3, 4, 5}, soon: true},
 		"the last one is removed, lagging":      {removes: 6, lags: 3, want: []uint64{1, 2, 3, 4, 5}},
+		"the last one was removed":              {removed: 6, want: []uint64{1, 2, 3, 4, 5}, soon: true, atOnce: true},
+		"the last one was removed, lagging":     {removed: 6, lags: 3, want: []uint64{1, 2, 3, 4, 5}},
+		"the last one was removed, selected":    {removed: 6, scan: Selection{Subjects: []string{"s.a"}}, want: []uint64{1, 3, 5}, soon: true, atOnce: true},
+		"a selected last one was removed":       {removed: 6, scan: Selection{Subjects: []string{"s.b"}}, want: []uint64{2, 4}, soon: true, atOnce: true},
+		"the middle was removed":                {removed: 4, scan: Selection{Subjects: []string{"s.b"}, Last: 4}, want: []uint64{2}, soon: true, atOnce: true},
 		"the marker is removed":                 {removes: 6, scan: Selection{Subjects: []string{"s.a"}}, want: []uint64{1, 3, 5}, soon: true},
 		"the marker is removed, lagging":        {removes: 6, lags: 3, scan: Selection{Subjects: []string{"s.a"}}, want: []uint64{1, 3, 5}},
 		"the last one must exist":               {removes: 6, scan: Selection{Whole: unknown, Must: true, Last: 6}, want: []uint64{1, 2, 3, 4, 5}, damaged: true, soon: true},
@@ -87,6 +94,9 @@ func TestScanReadsStreamAsOfStart(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 				}
+				if test.removed > 0 {
+					require.NoError(t, s.JS.Delete(t.Context(), stream, test.removed))
+				}
 				if test.removes > 0 {
 					s.JS = removing{s.JS, test.removes}
 				}
@@ -119,6 +129,9 @@ func TestScanReadsStreamAsOfStart(t *testing.T) {
 				}
 				assert.Equal(t, test.want, got)
 				assert.Equal(t, test.soon, time.Since(start) < lag)
+				if test.atOnce {
+					assert.Less(t, time.Since(start), scan.heartbeat)
+				}
 			})
 		})
 	}

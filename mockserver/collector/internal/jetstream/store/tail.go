@@ -27,7 +27,7 @@ type Selection struct {
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
 	Last        uint64    // last message that a scan reads
-	Must        bool      // whether a scan waits for Last if the stream ends before Last; not with Server
+	Must        bool      // whether a scan waits for Last if the stream ends before Last; not with Server or Subjects
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
 	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
@@ -130,7 +130,8 @@ func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 //
 // On a cluster, the server that delivers the messages may have fewer messages without knowing it. So a
 // scan ends when the server has passed the last message that the leader had at the start, even if that
-// message is not selected or has been removed since. With Server set, it ends at the end of that server's
+// message is not selected or has been removed since. With Whole set, it also passes removed messages at the
+// end, to check them. With Server set, it ends at the end of that server's
 // copy.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.end = t.Last; t.Next > t.end {
@@ -147,27 +148,33 @@ func (t *Tail) Scan(ctx context.Context) error {
 // aim determines the last message of a scan. If Subjects excludes this message, aim adds its subject to
 // the filter, so that the scan need not wait for a heartbeat.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
+	if t.Must {
+		return false, nil
+	}
 	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	}
 	state := info.State
-	if !t.Must {
-		t.end = min(t.Last, state.LastSeq)
-		done = t.end == 0 || t.Next > t.end || state.Msgs == 0
-	}
-	if done || len(t.Subjects) == 0 {
+	t.end = min(t.Last, state.LastSeq)
+	done = t.end == 0 || t.Next > t.end || state.Msgs == 0
+	if done || t.Whole != nil || len(t.Subjects) == 0 && state.NumDeleted == 0 {
 		return done, nil
 	}
 	m, err := t.store.JS.Get(ctx, t.Stream, t.end)
+	if errors.Is(err, jetstream.ErrMsgNotFound) { // it was removed; for ">", the server would return no other message
+		m, err = t.store.JS.Last(ctx, t.Stream, "*.>")
+	}
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound): // it was removed
+	case errors.Is(err, jetstream.ErrMsgNotFound): // all messages were removed
+		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
-	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return server.SubjectMatchesFilter(m.Subject, s) }):
+	case len(t.Subjects) > 0 && !slices.ContainsFunc(t.Subjects, func(s string) bool { return server.SubjectMatchesFilter(m.Subject, s) }):
 		t.marker = m.Subject
 	}
-	return false, nil
+	t.end = min(t.end, m.Sequence)
+	return t.Next > t.end, nil
 }
 
 func (t *Tail) run(ctx context.Context, finite bool) error {
