@@ -308,10 +308,11 @@ func testCommands(text string) (commands []testCommand) {
 	return commands
 }
 
-// TestDocumentRunPatterns checks the go test commands in the Makefile and in CI: each alternative of
-// -run and -skip matches a test of the command's packages, which also contain the name of each
-// environment variable. A renamed test would no longer run. It also checks that each full name in CI is
-// the name of exactly one test: a test with the same name in another package would only be skipped.
+// TestDocumentRunPatterns checks the go test commands in the Makefile and in CI. Each alternative of -run
+// and -skip must match a test of the command's packages, and these tests must read each environment
+// variable that the command sets. A renamed test would no longer run. It also checks that each full name
+// in CI is the name of exactly one test: a test with the same name in another package would only be
+// skipped.
 func TestDocumentRunPatterns(t *testing.T) {
 	needsRepository(t)
 	var tests []string

@@ -13,5 +13,5 @@ func Chromium() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("there is no Chromium: install it, as with apt-get install chromium-headless-shell")
+	return "", errors.New("Chromium is not installed: install it, for example with apt-get install chromium-headless-shell")
 }

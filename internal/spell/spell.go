@@ -5,6 +5,7 @@ package spell
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -13,8 +14,9 @@ import (
 const maxHost = 100
 
 // URL returns the protocol and the host of the URL that an address without a protocol stands for, such
-// as http://localhost:8080 for localhost:8080. It returns "" if the address is something else, contains
-// credentials, or has a host that is long or not ASCII.
+// as http://localhost:8080 for localhost:8080. The protocol is https for a host on the internet, and http
+// otherwise. URL returns "" if the address is something else, contains credentials, or has a host that is
+// long or not ASCII.
 func URL(address string) string {
 	u, err := url.Parse("http://" + address)
 	if err != nil || strings.Contains(address, "://") || u.Hostname() == "" || u.User != nil || strings.HasSuffix(u.Host, ":") {
@@ -23,10 +25,19 @@ func URL(address string) string {
 	if len(u.Host) > maxHost || strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil && strings.Contains(u.Hostname(), ".") {
-		u.Scheme = "https" // a name on the internet
+	if isPublic(strings.ToLower(u.Hostname())) {
+		u.Scheme = "https"
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// isPublic reports whether a host is probably on the internet, not in a private network.
+func isPublic(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
+	}
+	isPrivate := func(domain string) bool { return strings.HasSuffix(host, domain) }
+	return strings.Contains(host, ".") && !slices.ContainsFunc([]string{".localhost", ".local", ".internal"}, isPrivate)
 }
 
 // Closest returns the known name with the smallest distance to name, ignoring case. If all

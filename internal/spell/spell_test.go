@@ -41,6 +41,8 @@ func TestURL(t *testing.T) {
 	for address, want := range map[string]string{
 		"localhost:8080": "http://localhost:8080", "127.0.0.1/hook": "http://127.0.0.1", "[::1]:80": "http://[::1]:80",
 		"collector:8080/v1": "http://collector:8080", "example.com?token=secret": "https://example.com", "example.com:443": "https://example.com:443",
+		"10.0.0.1:80": "http://10.0.0.1:80", "203.0.113.5": "https://203.0.113.5", "host.docker.internal:3000": "http://host.docker.internal:3000",
+		"c.default.svc.cluster.local": "http://c.default.svc.cluster.local", "App.Localhost": "http://App.Localhost", "[2001:db8::1]": "https://[2001:db8::1]",
 		"": "", "/v1": "", "//example.com": "", "http:/example.com": "", "http:example.com": "", "http://example.com": "", "://x": "",
 		"user:secret@example.com": "", "exa mple.com": "", ":8080": "", "example.com:port": "", "b\u202ecom": "",
 		strings.Repeat("a", 101): "",

@@ -26,7 +26,8 @@ type Ended struct {
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
-	// Shared reports that the result of another call represents the same request.
+	// Shared is true if the call was part of a batch and the result of another call represents the
+	// request, or if the call was not sent.
 	Shared bool  `json:"shared,omitempty"`
 	Call   *Call `json:"-"` // the call; observers must not retain it
 }

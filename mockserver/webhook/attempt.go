@@ -17,8 +17,8 @@ type Attempt struct {
 	// Calls is the number of calls of the request if it was a [Batch]. RequestBody then contains
 	// only this call, and Number its attempt.
 	Calls int `json:"calls,omitempty"`
-	// Shared reports that the attempt of another call represents the same request. It is false for
-	// exactly one call of each request: the first one with the lowest Number.
+	// Shared is true if the call was part of a batch and the attempt of another call represents the
+	// request. Exactly one call of each request has false: the first one with the lowest Number.
 	Shared bool `json:"shared,omitempty"`
 	// Status is the status code of the response, or 0 if there was no response.
 	Status  int     `json:"status,omitempty"`

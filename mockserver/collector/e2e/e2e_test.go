@@ -119,7 +119,7 @@ func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	return all
 }
 
-// askLedgers is like ledgers, but returns the error of a collector that cannot reach its store.
+// askLedgers is like ledgers, but returns the error.
 func askLedgers(t *testing.T, c *harness.Collector) (map[string]tracking.Ledger, error) {
 	var answer struct{ Destinations []tracking.Ledger }
 	err := c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer)
@@ -141,8 +141,8 @@ func waitFor(t *testing.T, patience time.Duration, what string, holds func() boo
 	}
 }
 
-// settled waits until no call is pending. It fails if the number of pending calls stops falling. The
-// collector may still be connecting to its cluster.
+// settled waits until no call is pending. It fails if the number of pending calls stops falling. Errors
+// count as no progress, because the collector may still be connecting to its cluster.
 func settled(t *testing.T, c *harness.Collector) (all map[string]tracking.Ledger) {
 	t.Helper()
 	for left := int64(math.MaxInt64); left > 0; {

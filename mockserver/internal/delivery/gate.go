@@ -10,6 +10,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
+// settledAfter is how long a recovery must last. A destination that fails most of its calls recovers
+// often, but briefly.
+const settledAfter = 10 * time.Second
+
 // A gate limits the calls of a destination in flight. The breaker and the limiter decide when a
 // call may begin, the fair queue selects the next call, and the intake selects the entries to
 // lease. If the destination is unreachable, waiting calls return to the journal.
@@ -324,6 +328,17 @@ func (g *gate) worksFor() (d time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Since(cmp.Or(g.recovery, g.began)), g.missed < downAfter
+}
+
+// recoveredAt returns when the destination recovered. It returns zero if the recovery has not lasted for
+// settledAfter.
+func (g *gate) recoveredAt() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.missed >= downAfter || time.Since(g.recovery) < settledAfter {
+		return time.Time{}
+	}
+	return g.recovery
 }
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the

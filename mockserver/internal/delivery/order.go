@@ -236,7 +236,7 @@ func (oe *orderedEntry) end() {
 	r := resultInOrder(oe.jobs)
 	r.OnPlaced = oe.settle
 	if !oe.finish(oe.lease, oe.jobs, r) {
-		o.admitting.end() // first, so that returned entries are not leased and delivered again in this ordering
+		o.admitting.end() // first, so that no returned entry is leased again in this ordering
 		o.failed.Store(true)
 		oe.settle()
 		_ = pause.For(oe.leasing, journalRetry) // the next ordering waits for this entry

@@ -303,6 +303,16 @@ func (w *Worker) AttachedSince() time.Time {
 	return w.attached
 }
 
+// CountsSince returns the time since which attempts describe the destination: when it was attached or,
+// if later, when it recovered.
+func (w *Worker) CountsSince() time.Time {
+	attached, recovered := w.AttachedSince(), w.gate.recoveredAt()
+	if recovered.After(attached) {
+		return recovered
+	}
+	return attached
+}
+
 // A Status is the delivery status of a destination.
 type Status struct {
 	Paused bool `json:"paused"`

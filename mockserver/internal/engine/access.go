@@ -107,7 +107,8 @@ func (d *AttachedDestination) Gets(c *tracking.Call) bool {
 	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
 }
 
-// AttachedAfter reports whether a result is from a previous destination with the same name.
+// AttachedAfter reports whether e is older than the attachment, so that it belongs to a previous
+// destination with the same name. It compares the clocks of the store and of a collector.
 func (d *AttachedDestination) AttachedAfter(e *tracking.Ended) bool {
 	return e.Destination == d.Name && e.At.Before(d.since)
 }

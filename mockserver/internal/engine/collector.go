@@ -219,11 +219,11 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	return nil
 }
 
-// reader attaches a destination to the journal. If another collector has removed the destination and added
-// it again, its statistics start again.
+// reader attaches a destination to the journal. It resets the destination's statistics if another collector
+// removed the destination and added it again.
 func (c *Collector) reader(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	reader, err := c.config.Journal.Attach(ctx, destination, sources)
-	if w := c.workers.of(destination); err == nil && w != nil && reader.Since().After(w.AttachedSince()) {
+	if w := c.workers.of(destination); err == nil && w != nil && !reader.Since().Equal(w.AttachedSince()) {
 		c.forget(destination)
 	}
 	return reader, err

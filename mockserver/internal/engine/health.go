@@ -22,8 +22,8 @@ type DestinationStatus struct {
 	State       DestinationState `json:"state"`
 	delivery.Status
 	// RecentAttempts is the number of the destination's newest attempts with a known result since
-	// it recovered, up to 64. RecentFailures is the number of failures among them. A batch counts
-	// once.
+	// it recovered, at most 64. A batch counts once. RecentFailures is the number of failures
+	// among them.
 	RecentAttempts int `json:"recentAttempts"`
 	RecentFailures int `json:"recentFailures"`
 	// Since is when the destination was attached.
@@ -90,7 +90,7 @@ func (c *Collector) Status() []DestinationStatus {
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
 		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.AttachedSince(), Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, s.Since)
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}

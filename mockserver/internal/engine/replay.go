@@ -94,13 +94,10 @@ func (c *Collector) ReplayCall(ctx context.Context, destination, source, id stri
 			return 0, fmt.Errorf("%w: call %s, destination %s; retry in %d s",
 				state.ErrReplayedRecently, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination), int(math.Ceil(wait.Seconds())))
 		}
-		last, decided := record.Last(destination)
-		if w := c.workers.of(destination); w != nil && last.At.Before(w.AttachedSince()) {
-			decided = false // the result is from a previous destination
-		}
+		outcome, decided := record.State(destination)
 		switch {
-		case decided && last.State != tracking.StatePending:
-			sel.State = last.State
+		case decided && outcome.State != tracking.StatePending:
+			sel.State = outcome.State
 		case decided || !record.Partial:
 			return 0, fmt.Errorf("%w: call %s, destination %s", state.ErrNotReplayable, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination))
 		}

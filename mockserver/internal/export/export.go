@@ -51,8 +51,8 @@ func NewCall(r *tracking.Record, destinations []engine.AttachedDestination) Call
 }
 
 // Latest returns the latest outcome of a call at each destination, sorted by name. A destination
-// without an outcome is pending since the call was received, unless its outcome may have expired. Outcomes
-// of previous destinations with the same name do not count.
+// without an outcome is pending since the call was received, unless its outcome may have expired. Latest
+// ignores outcomes of previous destinations with the same name.
 func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
 	var all []tracking.Ended
 	add := func(e tracking.Ended) {
@@ -62,7 +62,7 @@ func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tra
 		}
 	}
 	for _, e := range slices.Backward(r.Ends) {
-		if !slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.AttachedAfter(&e) }) {
+		if !isPrevious(&e, destinations) {
 			add(e)
 		}
 	}
@@ -72,6 +72,15 @@ func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tra
 		}
 	}
 	return all
+}
+
+func isPrevious(e *tracking.Ended, destinations []engine.AttachedDestination) bool {
+	for i := range destinations {
+		if destinations[i].AttachedAfter(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Rejected is a rejected call or a refused request.

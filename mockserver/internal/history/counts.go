@@ -1,7 +1,6 @@
 package history
 
 import (
-	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -82,60 +81,52 @@ func since(ring []Interval, step, first, last int64) []Interval {
 	return found
 }
 
-const (
-	// maxRecentAttempts is the number of attempts per destination in recentAttempts.
-	maxRecentAttempts = 64
-	// maxRecentDestinations limits the destinations in recentAttempts.
-	maxRecentDestinations = 1000
-	// downAfter is the number of consecutive failures after which a success is a recovery.
-	downAfter = 10
-	// settledAfter is how long a recovery must last. A destination that fails most of its calls
-	// recovers often, but briefly.
-	settledAfter = 10 * time.Second
-)
+// maxRecentAttempts is the number of attempts per destination in recentAttempts.
+const maxRecentAttempts = 64
 
-// recentAttempts contains the newest attempts by destination, oldest first.
-type recentAttempts map[string][]recentAttempt
+// maxRecentDestinations limits the destinations in recentAttempts.
+const maxRecentDestinations = 1000
 
-// A recentAttempt is the result of an attempt. It is pending if the call will be retried.
-type recentAttempt struct {
-	at    time.Time
-	state tracking.State
+// recentAttempts contains the outcomes of the newest attempts, by destination.
+type recentAttempts map[string]*attemptRow
+
+type attemptRow struct {
+	n    int // number of attempts
+	ends [maxRecentAttempts]struct {
+		at     time.Time
+		failed bool
+	} // attempt i is at index i%maxRecentAttempts
 }
 
 func (a recentAttempts) add(e tracking.Ended) {
 	if e.Attempt == 0 || e.State == tracking.StateFiltered || e.Shared {
-		return // no request was sent, or another call represents it
+		return // no request was sent, or another call of the batch counts
 	}
-	all, known := a[e.Destination]
-	if !known && len(a) == maxRecentDestinations {
-		clear(a)
+	r := a[e.Destination]
+	if r == nil {
+		if len(a) == maxRecentDestinations {
+			clear(a)
+		}
+		r = &attemptRow{}
+		a[e.Destination] = r
 	}
-	i := len(all)
-	for i > 0 && all[i-1].at.After(e.At) { // from another process
-		i--
-	}
-	all = slices.Insert(all, i, recentAttempt{e.At, e.State})
-	a[e.Destination] = all[max(0, len(all)-maxRecentAttempts):]
+	end := &r.ends[r.n%maxRecentAttempts]
+	end.at, end.failed = e.At, e.State != tracking.StateDelivered
+	r.n++
 }
 
-// since returns the number of a destination's newest attempts that ended after a time and since the
-// destination recovered, and the number of failures among them.
+// since returns the number of a destination's newest attempts that ended after a time, and the number
+// of failures among them.
 func (a recentAttempts) since(destination string, since time.Time) (attempts, failed int) {
-	missed := 0 // consecutive failures; a call that failed permanently may be the cause itself
-	for _, end := range a[destination] {
-		switch {
-		case end.at.Before(since):
+	r := a[destination]
+	if r == nil {
+		return 0, 0
+	}
+	for _, end := range r.ends[:min(r.n, maxRecentAttempts)] {
+		if end.at.Before(since) {
 			continue
-		case end.state == tracking.StatePending:
-			missed++
-		case end.state == tracking.StateDelivered:
-			if missed >= downAfter && time.Since(end.at) >= settledAfter {
-				attempts, failed = 0, 0
-			}
-			missed = 0
 		}
-		if attempts++; end.state != tracking.StateDelivered {
+		if attempts++; end.failed {
 			failed++
 		}
 	}

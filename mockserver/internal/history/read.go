@@ -364,8 +364,8 @@ func (h *History) Minutes(first, last int64) []Interval {
 	return since(h.tally.minutes[:], 60, first, last)
 }
 
-// Outcomes returns the number of a destination's newest attempts since a time and since the destination
-// recovered, up to 64, and the number of failures among them.
+// Outcomes returns the number of a destination's newest attempts since a time, and the number of
+// failures among them.
 func (h *History) Outcomes(destination string, since time.Time) (attempts, failed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

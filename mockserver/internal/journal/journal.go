@@ -166,8 +166,8 @@ type Lease interface {
 	Entry() Entry
 
 	// Finish stores the result of each call. Pending calls are leased again as one entry at
-	// r.RetryAt. If Finish fails, the whole entry is leased again, but not before Finish returns,
-	// so a delivery may be repeated but is never lost.
+	// r.RetryAt. If Finish fails, the whole entry is leased again after a delay. A delivery may
+	// then be repeated, but is not lost.
 	Finish(ctx context.Context, r Result) error
 
 	// Return returns the entry to its previous place, as if it had not been leased.

@@ -11,8 +11,8 @@ import (
 )
 
 // Start restores the groups from a store in the background, and saves changes until Stop
-// is called. isCurrent reports whether a failure at a time belongs to a current destination. Other failures
-// are not restored.
+// is called. isCurrent reports whether a destination exists and was attached before a time. Failures for
+// which it returns false are not restored.
 func (c *Causes) Start(store state.Store, log *slog.Logger, isCurrent func(destination string, at time.Time) bool) {
 	c.persister.Start(store, log, causeRecords{c, isCurrent})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Start restores the counters from a store in the background, and saves changes until Stop
-// is called. isCurrent reports whether an attempt at a time belongs to a current destination. Other
-// destinations are not restored.
+// is called. isCurrent reports whether a destination exists and was attached before a time. Counters for
+// which it returns false are not restored.
 func (ds *Destinations) Start(store state.Store, log *slog.Logger, isCurrent func(destination string, at time.Time) bool) {
 	ds.persister.Start(store, log, destinationRecords{ds, isCurrent})
 }

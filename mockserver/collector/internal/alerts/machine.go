@@ -55,7 +55,8 @@ const (
 // A change marked "alert" is news until the webhook has received an alert about it. Further
 // changes in the meantime are added to the same alert. Only conditions of the kind given_up count
 // failed calls. Such a condition becomes fine when no call has failed during the time for which a
-// destination must be down before an alert, or when the destination was removed and added again.
+// destination must be down before an alert. It also becomes fine when the destination is removed and
+// added again.
 type condition struct {
 	state    conditionState
 	finding  finding   // latest finding

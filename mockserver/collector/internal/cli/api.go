@@ -227,22 +227,20 @@ func tlsClient(config *tls.Config) *http.Client {
 
 // base returns the URL of the collector without a trailing slash.
 func (c *client) base() (string, error) {
-	base, from := setting("--url", c.url, "COLLECTOR_URL")
-	if base == "" {
-		return "http://" + config.DefaultListen, nil
-	}
-	base = withProtocol(base)
+	const standard = "http://" + config.DefaultListen
+	given, from := setting("--url", c.url, "COLLECTOR_URL")
+	base := withProtocol(cmp.Or(given, standard))
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.TrimSpace(base) != base {
-		if at := strings.LastIndexByte(base, '@'); at >= 0 { // after a password
-			base = "…" + base[at:]
+		if at := strings.LastIndexByte(given, '@'); at >= 0 { // after a password
+			given = "…" + given[at:]
 		}
-		return "", usagef("invalid %s %s: use a URL such as %s", from, text.Quote(text.MaxRepeated, base), "http://"+config.DefaultListen)
+		return "", usagef("invalid %s %s: use a URL such as %s", from, text.Quote(text.MaxRepeated, given), standard)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
 
-// withProtocol adds http:// or https:// to an address without a protocol.
+// withProtocol adds the protocol to an address that has none (see spell.URL).
 func withProtocol(address string) string {
 	protocol, _, found := strings.Cut(spell.URL(address), "//")
 	if !found {

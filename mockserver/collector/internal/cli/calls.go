@@ -23,7 +23,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -386,8 +385,8 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 		}
 		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
 		writeIndented(out, d.Reason)
-		if body := strings.TrimSpace(last.ResponseBody); body != sender.Message([]byte(body)) { // the table contains only an excerpt
-			writeIndented(out, body)
+		if !strings.HasSuffix(d.Reason, ": "+strings.TrimSpace(last.ResponseBody)) {
+			writeIndented(out, last.ResponseBody)
 		}
 	}
 	for _, v := range c.Violations {

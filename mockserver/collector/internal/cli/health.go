@@ -26,7 +26,7 @@ func newHealth() *cobra.Command {
 		Long: `Check whether a collector accepts calls and can store them. The exit code is 0 if it
 can; it is 1 if it cannot, is starting or stopping, or does not respond in time, and the
 error names the reason. The check requires no token and suits container health checks:
-the exit code is never 2, which Docker reserves.
+the exit code is never 2, because Docker reserves it.
 
 With --config, check the listener of that configuration on this machine. The name in
 its certificate is then not verified, because nothing secret is sent.`,

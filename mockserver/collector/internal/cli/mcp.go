@@ -158,9 +158,10 @@ func (f *mcpFlags) serveHTTP(ctx context.Context, out io.Writer, server *mcp.Ser
 	srv := access.NewHTTPServer(mcpHandler(guard, server))
 	var unused sync.Map // connections without a request, which Shutdown would wait for
 	srv.ConnState = func(c net.Conn, s http.ConnState) {
-		unused.Delete(c)
 		if s == http.StateNew {
 			unused.Store(c, nil)
+		} else {
+			unused.Delete(c)
 		}
 	}
 	srv.RegisterOnShutdown(func() {

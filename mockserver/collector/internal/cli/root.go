@@ -13,7 +13,7 @@ import (
 )
 
 // Main runs the command and returns its exit code: 0 for success, 2 for a usageError, and 1 for other
-// errors and failed checks. The command health never returns 2, which Docker reserves.
+// errors and failed checks. The command health never returns 2, because Docker reserves it.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -57,8 +57,8 @@ For production, write a configuration file and run it:
   collector serve --config collector.yaml
 
 Exit codes: 0 for success; 1 if the command failed or a check did not pass; 2 if the
-command line, the environment, or a file that they name is missing or invalid (1 for
-collector health).`,
+command line, the environment, or a file that they name is missing or invalid.
+collector health exits with 1 instead of 2.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

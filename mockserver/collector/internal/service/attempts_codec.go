@@ -36,15 +36,14 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	for _, body := range [][]byte{bodyOf(a.Call), a.RequestBody, a.ResponseBody} {
 		b = record.AppendText(b, body)
 	}
-	return appendShared(binary.AppendVarint(b, int64(a.Calls)), a.Shared)
+	return appendBool(binary.AppendVarint(b, int64(a.Calls)), a.Shared)
 }
 
-func appendShared(b []byte, shared bool) []byte {
-	n := int64(0)
-	if shared {
-		n = 1
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return binary.AppendVarint(b, 1)
 	}
-	return binary.AppendVarint(b, n)
+	return binary.AppendVarint(b, 0)
 }
 
 // appendEnded appends the record of an outcome. The record includes the body if the call may
@@ -61,7 +60,7 @@ func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	if e.State != tracking.StateFiltered && e.State != tracking.StateFailed {
 		body = nil
 	}
-	return appendShared(record.AppendText(b, body), e.Shared)
+	return appendBool(record.AppendText(b, body), e.Shared)
 }
 
 func bodyOf(c *tracking.Call) []byte {
@@ -144,7 +143,7 @@ func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte)
 	a.Status, a.Verdict, a.RetryAfter = int(d.Signed()), webhook.Verdict(d.Signed()), time.Duration(d.Signed())
 	a.RequestHeader, a.ResponseHeader = d.header(), d.header()
 	body, a.RequestBody, a.ResponseBody = d.Bytes(), d.Bytes(), d.Bytes()
-	if len(d.Rest) > 0 { // older versions do not store the rest
+	if len(d.Rest) > 0 { // records of older versions end here
 		a.Calls, a.Shared = int(d.Signed()), d.Signed() != 0
 	}
 	return writer, body
@@ -158,7 +157,7 @@ func (d *recordReader) ended(e *tracking.Ended) (writer string, body []byte) {
 		e.RetryAt = time.Unix(0, at).UTC()
 	}
 	body = d.Bytes()
-	e.Shared = len(d.Rest) > 0 && d.Signed() != 0 // older versions do not store it
+	e.Shared = len(d.Rest) > 0 && d.Signed() != 0 // records of older versions end before it
 	return writer, body
 }
 

@@ -27,7 +27,7 @@ type Selection struct {
 	Since       time.Time // start time, if Tail.Next is 0
 	Batch       int       // messages per request
 	Last        uint64    // last message that a scan reads
-	Must        bool      // whether a scan waits for Last if the stream ends before Last; not with Server or Subjects
+	Must        bool      // whether a scan waits for Last if the stream ends before Last; must be false if Server or Subjects is set
 	// Whole, if not nil, reports whether a gap in the sequence numbers is expected. Any other
 	// gap is corruption. If Whole is set, Subjects must be empty.
 	Whole func(gap record.Span) bool
@@ -128,11 +128,10 @@ func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 // Scan reads the messages that are in the stream now, up to Last. It may also read messages that are
 // stored during the scan. It returns journal.ErrClosed if the journal is closed.
 //
-// On a cluster, the server that delivers the messages may have fewer messages without knowing it. So a
-// scan ends when the server has passed the last message that the leader had at the start, even if that
-// message is not selected or has been removed since. With Whole set, it also passes removed messages at the
-// end, to check them. With Server set, it ends at the end of that server's
-// copy.
+// On a cluster, the server that delivers the messages may have fewer messages without knowing it. A scan
+// therefore ends when it has passed the last message that the leader had at the start, even if that
+// message is not selected or is removed during the scan. If Whole is set, the scan also covers removed
+// messages at the end, to check the gap. If Server is set, it ends at the end of that server's copy.
 func (t *Tail) Scan(ctx context.Context) error {
 	if t.end = t.Last; t.Next > t.end {
 		return nil
@@ -157,12 +156,14 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	}
 	state := info.State
 	t.end = min(t.Last, state.LastSeq)
-	done = t.end == 0 || t.Next > t.end || state.Msgs == 0
-	if done || t.Whole != nil || len(t.Subjects) == 0 && state.NumDeleted == 0 {
-		return done, nil
+	switch {
+	case t.end == 0 || t.Next > t.end || state.Msgs == 0:
+		return true, nil
+	case t.Whole != nil || len(t.Subjects) == 0 && state.NumDeleted == 0:
+		return false, nil
 	}
 	m, err := t.store.JS.Get(ctx, t.Stream, t.end)
-	if errors.Is(err, jetstream.ErrMsgNotFound) { // it was removed; for ">", the server would return no other message
+	if errors.Is(err, jetstream.ErrMsgNotFound) { // it was removed; for ">", the server would find nothing then
 		m, err = t.store.JS.Last(ctx, t.Stream, "*.>")
 	}
 	switch {
