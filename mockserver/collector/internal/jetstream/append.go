@@ -39,7 +39,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if j.Shared {
 		patience = store.ClusterAnswer
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, journal.ErrNoAnswer)
 	defer cancel()
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
@@ -190,7 +190,7 @@ func (l *sourceWriter) publish(g *group) {
 	l.mu.Unlock()
 	if !acquired {
 		l.journal.incoming.usage.end(g.bytes, false)
-		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, journal.ErrNoAnswer)
 		return
 	}
 	g.err = l.journal.storeGroup(l.source, g)

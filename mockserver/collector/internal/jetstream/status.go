@@ -305,7 +305,10 @@ func (j *Journal) Ready(ctx context.Context) error {
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
 	switch {
 	case err != nil:
-		return errors.Join(errors.New("journal: the store does not respond"), err)
+		if !errors.Is(err, journal.ErrNoAnswer) {
+			err = fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+		}
+		return err
 	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":
 		return errors.New("journal: the cluster has no leader for CALLS")
 	}

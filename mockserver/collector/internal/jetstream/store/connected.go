@@ -2,14 +2,18 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// connected implements Streams over a connection.
+// connected implements Streams over a connection. Except for Publish, an error is journal.ErrNoAnswer if no
+// server responds.
 type connected struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -25,6 +29,14 @@ func Connected(nc *nats.Conn) (Streams, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return &connected{nc: nc, js: js, found: map[string]jetstream.Stream{}}, nil
+}
+
+// noAnswer adds journal.ErrNoAnswer to an error of a request to which no server responded.
+func noAnswer(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || !isOneOf(err, lostConnection) && !isOneOf(err, unanswered) || errors.Is(err, journal.ErrNoAnswer) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
 }
 
 func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
@@ -45,7 +57,7 @@ func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, 
 	}
 	stream, err := c.js.Stream(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, noAnswer(ctx, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,12 +67,12 @@ func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, 
 
 func (c *connected) Create(ctx context.Context, config jetstream.StreamConfig) error {
 	_, err := c.js.CreateStream(ctx, config)
-	return err
+	return noAnswer(ctx, err)
 }
 
 func (c *connected) Update(ctx context.Context, config jetstream.StreamConfig) error {
 	_, err := c.js.UpdateStream(ctx, config)
-	return err
+	return noAnswer(ctx, err)
 }
 
 func (c *connected) info(ctx context.Context, name string, options ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
@@ -68,7 +80,8 @@ func (c *connected) info(ctx context.Context, name string, options ...jetstream.
 	if err != nil {
 		return nil, err
 	}
-	return stream.Info(ctx, options...)
+	info, err := stream.Info(ctx, options...)
+	return info, noAnswer(ctx, err)
 }
 
 func (c *connected) Info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
@@ -96,7 +109,8 @@ func (c *connected) Get(ctx context.Context, name string, seq uint64) (*jetstrea
 	if err != nil {
 		return nil, err
 	}
-	return stream.GetMsg(ctx, seq)
+	m, err := stream.GetMsg(ctx, seq)
+	return m, noAnswer(ctx, err)
 }
 
 func (c *connected) Next(ctx context.Context, name, subject string, seq uint64) (*jetstream.RawStreamMsg, error) {
@@ -104,7 +118,8 @@ func (c *connected) Next(ctx context.Context, name, subject string, seq uint64) 
 	if err != nil {
 		return nil, err
 	}
-	return stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+	m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+	return m, noAnswer(ctx, err)
 }
 
 func (c *connected) Last(ctx context.Context, name, subject string) (*jetstream.RawStreamMsg, error) {
@@ -112,7 +127,8 @@ func (c *connected) Last(ctx context.Context, name, subject string) (*jetstream.
 	if err != nil {
 		return nil, err
 	}
-	return stream.GetLastMsgForSubject(ctx, subject)
+	m, err := stream.GetLastMsgForSubject(ctx, subject)
+	return m, noAnswer(ctx, err)
 }
 
 func (c *connected) Delete(ctx context.Context, name string, seq uint64) error {
@@ -120,7 +136,7 @@ func (c *connected) Delete(ctx context.Context, name string, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	return stream.DeleteMsg(ctx, seq)
+	return noAnswer(ctx, stream.DeleteMsg(ctx, seq))
 }
 
 func (c *connected) Purge(ctx context.Context, name, subject string, before uint64) error {
@@ -128,22 +144,25 @@ func (c *connected) Purge(ctx context.Context, name, subject string, before uint
 	if err != nil {
 		return err
 	}
-	return stream.Purge(ctx, func(r *jetstream.StreamPurgeRequest) error {
+	return noAnswer(ctx, stream.Purge(ctx, func(r *jetstream.StreamPurgeRequest) error {
 		r.Subject, r.Sequence = subject, before
 		return nil
-	})
+	}))
 }
 
 func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
-	return c.consumer(c.js.Consumer(ctx, stream, name))
+	found, err := c.js.Consumer(ctx, stream, name)
+	return c.consumer(found, noAnswer(ctx, err))
 }
 
 func (c *connected) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	return c.consumer(c.js.CreateConsumer(ctx, stream, config))
+	found, err := c.js.CreateConsumer(ctx, stream, config)
+	return c.consumer(found, noAnswer(ctx, err))
 }
 
 func (c *connected) UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	return c.consumer(c.js.UpdateConsumer(ctx, stream, config))
+	found, err := c.js.UpdateConsumer(ctx, stream, config)
+	return c.consumer(found, noAnswer(ctx, err))
 }
 
 func (c *connected) consumer(found jetstream.Consumer, err error) (Consumer, error) {
@@ -154,5 +173,5 @@ func (c *connected) consumer(found jetstream.Consumer, err error) (Consumer, err
 }
 
 func (c *connected) DeleteConsumer(ctx context.Context, stream, name string) error {
-	return c.js.DeleteConsumer(ctx, stream, name)
+	return noAnswer(ctx, c.js.DeleteConsumer(ctx, stream, name))
 }

@@ -96,7 +96,7 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 	ctx, cancel := context.WithCancelCause(ctx)
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if patience > 0 {
-		limited, stop = context.WithTimeoutCause(ctx, patience, ErrNoAnswer)
+		limited, stop = context.WithTimeoutCause(ctx, patience, journal.ErrNoAnswer)
 	}
 	unlink := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
@@ -124,9 +124,6 @@ func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) er
 		}
 	}
 }
-
-// ErrNoAnswer is the cause of a request that timed out.
-var ErrNoAnswer = errors.New("journal: the store does not respond")
 
 // Try publishes a message once. If it returns nil, the message is stored. If another message is being
 // stored, Try waits for the server's decision.
