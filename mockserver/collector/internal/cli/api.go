@@ -240,13 +240,10 @@ func (c *client) base() (string, error) {
 	return strings.TrimRight(base, "/"), nil
 }
 
-// withProtocol adds the protocol to an address that has none (see spell.URL).
+// withProtocol adds the protocol to an address that has none.
 func withProtocol(address string) string {
-	protocol, _, found := strings.Cut(spell.URL(address), "//")
-	if !found {
-		return address
-	}
-	return protocol + "//" + address
+	protocol, _ := spell.Protocol(address)
+	return protocol + address
 }
 
 // setting returns the value of a flag, or of an environment variable if the flag is empty, and
