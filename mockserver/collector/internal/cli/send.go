@@ -270,7 +270,7 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 		return err
 	}
 	pending := fmt.Sprintf("the call is still pending after %v", f.wait)
-	for _, d := range sent.undecided(list.read.Destinations) {
+	for _, d := range sent.pendingAt(list.read.Destinations) {
 		pending += fmt.Sprintf("; %s is %s", d.Name, d.Status.State)
 		if d.Status.State == engine.DestinationPaused {
 			pending += ": resume it with collector resume " + copyas.Shell(d.Name)
@@ -294,7 +294,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 			return false, err
 		}
 		sent = found[0]
-		return len(sent.undecided(list.read.Destinations)) == 0, err
+		return len(sent.pendingAt(list.read.Destinations)) == 0, err
 	})
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return sent, false, nil
@@ -317,13 +317,15 @@ func (c *call) failed() error {
 	return fmt.Errorf("delivery to %s failed", strings.Join(names, ", "))
 }
 
-// undecided returns the destinations of the call's source for which the call has no final state.
-func (c *call) undecided(all []destination) []destination {
-	decided := map[string]bool{}
-	for _, d := range c.Destinations {
-		decided[d.Destination] = d.State != "pending"
+// pendingAt returns the destinations at which the call can still be pending: those that receive calls of its
+// source and have no final state for it. In a cluster, the call may not list all of them yet.
+func (c *call) pendingAt(all []destination) (pending []destination) {
+	for _, d := range all {
+		receives := len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)
+		isFinal := func(s callState) bool { return s.Destination == d.Name && s.State != "pending" }
+		if receives && !slices.ContainsFunc(c.Destinations, isFinal) {
+			pending = append(pending, d)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(d destination) bool {
-		return decided[d.Name] || len(d.Sources) > 0 && !slices.Contains(d.Sources, c.Source)
-	})
+	return pending
 }
