@@ -67,12 +67,12 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	}
 	list, _, err := openFile(in, file)
 	if err != nil {
-		return nil, err
+		return nil, usagef("--file: %w", err)
 	}
 	defer list.Close()
 	lines := bufio.NewScanner(list)
-	for mark := "\uFEFF"; lines.Scan(); mark = "" {
-		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
+	for byteOrderMark := "\uFEFF"; lines.Scan(); byteOrderMark = "" { // only the first line can begin with it
+		if user := strings.TrimPrefix(lines.Text(), byteOrderMark); user != "" {
 			users = append(users, user)
 		}
 	}

@@ -196,8 +196,7 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 // curl formats a request in the same way as package copyas. Unlike copyas, it does not replace secrets
 // in headers.
 func curl(options, url string, header http.Header, body string) string {
-	words := []string{strings.TrimSpace("curl -g " + options), copyas.Shell(url)}
-	command := strings.Join(words, " ")
+	command := strings.TrimSpace("curl -g "+options) + " " + copyas.Shell(url)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
 			command += " \\\n  -H " + copyas.Shell(name+": "+value)

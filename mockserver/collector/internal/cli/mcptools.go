@@ -171,8 +171,9 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	var state bytes.Buffer
 	printHealth(&state, &queue.read)
 	r.Summary = fmt.Sprintf("%s; send calls to %s; %s", queue.read.Status, safeURL(base), r.Summary)
-	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": append([]string{}, fit(sources)...), "destinations": destinations}
-	if left := len(sources) - len(fit(sources)); left > 0 {
+	shown := fit(sources)
+	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": shown, "destinations": destinations}
+	if left := len(sources) - len(shown); left > 0 {
 		r.leaveOut("%d of %s", left, count(len(sources), "source"))
 	}
 	return r, err
@@ -238,7 +239,7 @@ func (t tools) searchCalls(ctx context.Context, in searchArgs) (r toolResult, er
 	if found.read.Forgotten > 0 {
 		r.leaveOut("%s that the collector no longer retains", count(found.read.Forgotten, "call"))
 	}
-	r.Untrusted = map[string]any{"calls": append([]call{}, calls...)}
+	r.Untrusted = map[string]any{"calls": calls}
 	return r, nil
 }
 
@@ -255,7 +256,7 @@ func (t tools) searchRejected(ctx context.Context, in searchArgs, q url.Values) 
 	if limit := q.Get("limit"); strconv.Itoa(len(calls)) == limit || strconv.Itoa(len(requests)) == limit || len(calls) < len(list.read.Calls) || len(requests) < len(list.read.Requests) {
 		r.leaveOut("older rejections, which may match: set until to the oldest time in this result, or use more filters")
 	}
-	r.Untrusted = rejections{Since: list.read.Since, Calls: append([]rejectedCall{}, calls...), Requests: append([]refusedRequest{}, requests...)}
+	r.Untrusted = rejections{Since: list.read.Since, Calls: calls, Requests: requests}
 	return r, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,19 +70,16 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 
 // readFile reads the calls of a file, or of standard input for "-".
 func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
-	in := cmd.InOrStdin()
+	in, _, err := openFile(cmd.InOrStdin(), name)
+	if err != nil {
+		return usageError{err}
+	}
+	defer in.Close()
 	if name == "-" {
 		name = "standard input"
-		if live.IsTerminal(in) {
+		if live.IsTerminal(cmd.InOrStdin()) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
 		}
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return usageError{err}
-		}
-		defer f.Close()
-		in = f
 	}
 	r := bufio.NewReaderSize(in, 1<<16)
 	first, err := firstByte(r)

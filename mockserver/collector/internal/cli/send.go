@@ -95,7 +95,7 @@ func requireFields(cmd *cobra.Command, typ *fields.CallType) error {
 	return requireOne(cmd, flagOf(fields.UserID), flagOf(fields.AnonymousID))
 }
 
-// call returns the call.
+// call returns the call that the flags describe.
 func (f *sendFlags) call(typ string) (map[string]any, error) {
 	c := map[string]any{"type": typ, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
 	for m, value := range f.values {

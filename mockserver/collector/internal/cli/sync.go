@@ -133,7 +133,7 @@ func (k listKind) newSync() *cobra.Command {
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	list, size, err := openFile(cmd.InOrStdin(), f.file)
 	if err != nil {
-		return err
+		return usagef("--file: %w", err)
 	}
 	defer list.Close()
 	shown := newProgress(cmd.ErrOrStderr())
@@ -158,7 +158,7 @@ func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, usagef("--file: %w", err)
+		return nil, 0, err
 	}
 	size := int64(-1)
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
