@@ -261,6 +261,22 @@ const (
 	maxCertificates = 4 << 20
 )
 
+// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
+func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
+	if path == "-" {
+		return io.NopCloser(in), -1, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
 // readUpTo reads a file of at most limit bytes.
 func readUpTo(path string, limit int64) ([]byte, error) {
 	data, err := config.ReadFile(path, limit+1)
@@ -361,16 +377,32 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error, or until ctx ends.
-func poll(ctx context.Context, done func() (bool, error)) error {
+// poll calls done until it returns true or an error. If ctx ends first, the error says that work, such as
+// a replay, continues.
+func poll(ctx context.Context, work string, done func() (bool, error)) error {
 	for {
-		if ok, err := done(); ok || err != nil {
-			return err
+		ok, err := done()
+		if !ok && err == nil {
+			err = pause.For(ctx, waitPause)
 		}
-		if err := pause.For(ctx, waitPause); err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("stopped waiting; %s continues in the collector", work)
+		case ok || err != nil:
 			return err
 		}
 	}
+}
+
+// pollFor is like poll, but ends after limit without an error. It reports whether done returned true.
+func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := poll(limited, work, done)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // A parameter is a flag that sets a query parameter of the admin API.

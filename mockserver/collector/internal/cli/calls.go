@@ -349,6 +349,11 @@ func (c *client) showCall(cmd *cobra.Command, id string) error {
 	return nil
 }
 
+// callPath returns the API path of a call.
+func callPath(source, id string) string {
+	return "/calls/" + url.PathEscape(source) + "/" + url.PathEscape(id)
+}
+
 // getOne returns the call at an API path and its attempts.
 func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[export.AttemptList], err error) {
 	if one, err = get[call](ctx, c, path); err == nil {
@@ -358,7 +363,7 @@ func (c *client) getOne(ctx context.Context, path string) (one answer[call], lis
 }
 
 func (c *client) showOne(cmd *cobra.Command, source, id string) error {
-	one, list, err := c.getOne(cmd.Context(), "/calls/"+url.PathEscape(source)+"/"+url.PathEscape(id))
+	one, list, err := c.getOne(cmd.Context(), callPath(source, id))
 	if err != nil {
 		return err
 	}
@@ -537,7 +542,7 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 		return run, err
 	}
 	id := run.read.ID
-	err = poll(ctx, func() (bool, error) {
+	err = poll(ctx, "replay "+id, func() (bool, error) {
 		newest, err := get[engine.ReplayRun](ctx, c, "/replays/"+url.PathEscape(id))
 		if err != nil {
 			return true, err
@@ -554,9 +559,6 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 		shown.say(fmt.Sprintf("%d of %d calls %s%s%s", n, of, doing, percent(int64(n), int64(of)), shown.remaining(int64(n), int64(of))))
 		return false, nil
 	})
-	if ctx.Err() != nil {
-		err = fmt.Errorf("stopped waiting; replay %s continues in the collector", id)
-	}
 	return run, err
 }
 

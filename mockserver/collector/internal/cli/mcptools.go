@@ -124,6 +124,15 @@ func (f *callFilter) query() (url.Values, error) {
 	return q, errors.Join(errs...)
 }
 
+// setGiven sets the query parameters that are not empty.
+func setGiven(q url.Values, parameters map[string]string) {
+	for name, value := range parameters {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+}
+
 // duration parses an argument. An empty one is 0.
 func duration(name, value string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(cmp.Or(value, "0s"))
@@ -194,18 +203,15 @@ func (t tools) searchCalls(ctx context.Context, in searchArgs) (r toolResult, er
 		return r, err
 	}
 	q.Set("limit", strconv.Itoa(cmp.Or(in.Limit, 20)))
+	if in.State == "rejected" {
+		return t.searchRejected(ctx, in, q)
+	}
 	if in.State != "" {
 		if _, err := oneOf("state", listStates)(in.State); err != nil {
 			return r, err
 		}
-		if in.State == "rejected" {
-			return t.searchRejected(ctx, in, q)
-		}
-		q.Set("state", in.State)
 	}
-	if in.Destination != "" {
-		q.Set("destination", in.Destination)
-	}
+	setGiven(q, map[string]string{"state": in.State, "destination": in.Destination})
 	if in.Before > 0 {
 		q.Set("before", strconv.FormatInt(in.Before, 10))
 	}
@@ -280,7 +286,7 @@ func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err e
 	default:
 		return r, fmt.Errorf("%d sources have a call with this messageId: set source to one of the sources that search_calls lists", len(found))
 	}
-	one, list, err := t.getOne(ctx, "/calls/"+url.PathEscape(found[0].Source)+"/"+url.PathEscape(in.MessageID))
+	one, list, err := t.getOne(ctx, callPath(found[0].Source, in.MessageID))
 	if err != nil {
 		return r, err
 	}
@@ -366,11 +372,7 @@ type propertySummary struct {
 
 func (t tools) listEvents(ctx context.Context, in eventArgs) (r toolResult, err error) {
 	q := url.Values{}
-	for name, value := range map[string]string{"source": in.Source, "type": in.Type, "event": in.Event} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	setGiven(q, map[string]string{"source": in.Source, "type": in.Type, "event": in.Event})
 	if in.Anomalies {
 		q.Set("odd", "true")
 	}
@@ -641,11 +643,7 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	if err != nil {
 		return r, err
 	}
-	for name, value := range map[string]string{"state": in.State, "cause": in.Cause} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	setGiven(q, map[string]string{"state": in.State, "cause": in.Cause})
 	if in.DryRun {
 		if err := t.checkIDs(ctx, in.Destination, q); err != nil {
 			return r, err

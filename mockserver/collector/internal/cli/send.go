@@ -286,9 +286,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	if err != nil {
 		return sent, false, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err = poll(waiting, func() (bool, error) {
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func() (bool, error) {
 		found, err := c.find(ctx, id)
 		if len(found) == 0 {
 			return false, err
@@ -296,10 +294,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 		sent = found[0]
 		return len(sent.pendingAt(list.read.Destinations)) == 0, err
 	})
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return sent, false, nil
-	}
-	return sent, err == nil, err
+	return sent, decided, err
 }
 
 // failed returns an error with the names of the destinations that the call could not be delivered to, or

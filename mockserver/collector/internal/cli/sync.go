@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -151,22 +150,6 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	})
 }
 
-// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
-func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
-	if path == "-" {
-		return io.NopCloser(in), -1, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
-}
-
 // upload uploads the list.
 func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s answer[users.Sync], err error) {
 	for parameter, set := range map[string]bool{"dryRun": f.dryRun, "full": f.full, "allowEmpty": f.allowEmpty} {
@@ -188,16 +171,13 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 // await shows the progress of a sync until it is complete.
 func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
 	defer shown.clear()
-	err = poll(ctx, func() (done bool, err error) {
+	err = poll(ctx, "sync "+id, func() (done bool, err error) {
 		if s, err = get[users.Sync](ctx, &f.client, "/syncs/"+url.PathEscape(id)); err != nil || s.read.State == users.SyncDone {
 			return true, err
 		}
 		shown.say(syncProgress(s.read) + shown.remaining(s.read.Sent, s.read.Calls()))
 		return false, nil
 	})
-	if ctx.Err() != nil {
-		err = fmt.Errorf("stopped waiting; sync %s continues in the collector", id)
-	}
 	return s, err
 }
 
