@@ -259,7 +259,8 @@ func (t tools) searchRejected(ctx context.Context, in searchArgs, q url.Values) 
 	}
 	calls, requests := fit(list.read.Calls), fit(list.read.Requests)
 	r.Summary = fmt.Sprintf("%s and %s since %s, newest first", count(len(calls), "rejected call"), count(len(requests), "refused request"), list.read.Since.UTC().Format(time.RFC3339))
-	if limit := q.Get("limit"); strconv.Itoa(len(calls)) == limit || strconv.Itoa(len(requests)) == limit || len(calls) < len(list.read.Calls) || len(requests) < len(list.read.Requests) {
+	longest := strconv.Itoa(max(len(list.read.Calls), len(list.read.Requests)))
+	if longest == q.Get("limit") || len(calls) < len(list.read.Calls) || len(requests) < len(list.read.Requests) {
 		r.leaveOut("older rejections, which may match: set until to the oldest time in this result, or use more filters")
 	}
 	r.Untrusted = rejections{Since: list.read.Since, Calls: calls, Requests: requests}
