@@ -268,11 +268,11 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[selecte
 			return
 		}
 		r.waitForObservers(ctx)
-		since := r.worker.AttachedSince()
+		attachment := r.worker.Attachment()
 		for record := range r.collector.config.History.Backward(0) {
 			s, decided := record.Last(r.destination)
 			switch {
-			case !decided, s.State != sel.State, s.At.Before(since), isQuarantine(s.Reason):
+			case !decided, s.State != sel.State, !attachment.Covers(s.At), isQuarantine(s.Reason):
 			case !sel.EndedBefore.IsZero() && !s.At.Before(sel.EndedBefore):
 			case !yield(selectedCall{record.Call, traceOf(&record), s.Reason}, nil):
 				return
