@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -487,9 +486,6 @@ exit code is 1.`,
 
 // countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Values) error {
-	if err := c.checkIDs(cmd.Context(), destination, q); err != nil {
-		return err
-	}
 	found, err := c.matching(cmd.Context(), destination, q)
 	if err != nil {
 		return err
@@ -500,33 +496,24 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 	})
 }
 
-// matches is the number of calls that a replay would select.
-type matches struct{ Calls int }
-
-// checkIDs returns an error if a replay would select no call for a messageId in q.
-func (c *client) checkIDs(ctx context.Context, destination string, q url.Values) error {
-	var missing []string
-	for _, id := range q["messageId"] {
-		one := maps.Clone(q)
-		one.Set("messageId", id)
-		found, err := c.matching(ctx, destination, one)
-		if err != nil {
-			return err
-		}
-		if found.read.Calls == 0 {
-			missing = append(missing, text.Quote(text.MaxRepeated, id))
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
-			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
-	}
-	return nil
+// matches describes the calls that a replay would select.
+type matches struct {
+	Calls   int
+	Missing []string // messageIds without a call
 }
 
-// matching counts the calls that a replay would select.
+// matching counts the calls that a replay would select. It returns an error if there is no call for a
+// messageId in q.
 func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
-	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+	found, err := ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+	if missing := found.read.Missing; err == nil && len(missing) > 0 {
+		for i, id := range missing {
+			missing[i] = text.Quote(text.MaxRepeated, id)
+		}
+		err = fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
+	}
+	return found, err
 }
 
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
@@ -534,8 +521,10 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
-	if err := c.checkIDs(ctx, destination, q); err != nil {
-		return answer[engine.ReplayRun]{}, err
+	if q.Has("messageId") {
+		if _, err := c.matching(ctx, destination, q); err != nil {
+			return answer[engine.ReplayRun]{}, err
+		}
 	}
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {
