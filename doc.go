@@ -25,9 +25,10 @@
 //
 // # Migrating from version 2
 //
-// A program written for version 2 of the service's library compiles after its import path
-// is changed. The fields of [Client] that it sets after [New] keep their meaning. New
-// programs use [NewWithConfig], which reports an invalid [Config] immediately.
+// Most programs written for version 2 of the service's library compile after you change the
+// import path; MIGRATING.md in the repository lists the exceptions. The fields of [Client]
+// that they set after [New] keep their meaning. New programs use [NewWithConfig], which
+// reports an invalid [Config] immediately.
 //
 // # Encoding
 //
@@ -45,7 +46,8 @@
 // # Attributes
 //
 // The field Attrs of a message accepts traits and properties as attributes of log/slog.
-// Attributes take less than half the time of a map, and do not allocate:
+// A call with attributes does not allocate, and uses about 60 % of the CPU time of a call
+// with a new map:
 //
 //	err = client.Track(&analytics.Track{
 //		UserId: "019mr8mf4r",
@@ -99,15 +101,15 @@
 // [Client.Stats] counts the calls in each state. Config.Callback receives the result of
 // each call. The log has one entry for each lost batch.
 //
-// If the collector cannot be reached, calls wait for up to 12 hours, as long as there is
-// room: in memory, up to Config.MaxBytes, unless Config.MaxAttempts is set; or in a spool.
-// A client made by [New] makes ten attempts, as version 2 did. Without a spool, it drops
-// calls after half a minute.
+// If the collector cannot be reached, calls wait for up to 12 hours while there is room: in
+// a spool, or in memory up to Config.MaxBytes. If Config.MaxAttempts is set, calls in memory
+// are dropped after that number of attempts. A client made by [New] makes ten attempts, as
+// version 2 did. Without a spool, it drops calls after half a minute.
 //
 // If Config.MaxInFlight is 1, batches arrive in the order of the calls. There are two
 // exceptions: parts of a refused batch, and batches that start over after
-// Config.MaxAttempts. Otherwise a batch may overtake another one. Calls within a batch
-// always keep their order.
+// Config.MaxAttempts. If it is higher, a batch may overtake another one. Calls within a
+// batch always keep their order.
 //
 // # Monitoring
 //
@@ -139,7 +141,7 @@
 // Config.Spool is a directory. If it is set, a call is written to a file before it is accepted.
 // If the process is killed, or Close times out, the next process that opens the directory
 // delivers the remaining calls with their IDs and timestamps. Calls that were being sent
-// arrive twice, with the same ID, which collectors use to remove duplicates. The first
+// can arrive twice, with the same ID, which collectors use to remove duplicates. The first
 // call opens the directory. The first use of Flush, Stats, Shutdown or Close also opens it.
 // A program that may not make a call for a long time should call Stats when it starts.
 //

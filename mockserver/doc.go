@@ -55,6 +55,6 @@
 // http.RoundTripper in front of the webhooks. A View reads the history, which receives
 // events after they have happened, so a waiting test never delays a call.
 //
-// The Match of a [Fault] runs on the goroutine that handles the request; a [Match] runs
-// on the caller's. No lock is held.
+// The Match of a [Fault] runs on the goroutine that handles the request. A [Match] runs on
+// the goroutine that calls the method of View. No lock is held while they run.
 package mockserver

@@ -21,7 +21,7 @@ const (
 	StatePending   = tracking.StatePending   // not attempted, in flight, or waiting for a retry
 	StateDelivered = tracking.StateDelivered // accepted by a webhook
 	StateFailed    = tracking.StateFailed    // failed permanently; kept for replay
-	StateFiltered  = tracking.StateFiltered  // not intended for this destination
+	StateFiltered  = tracking.StateFiltered  // not sent to this destination
 )
 
 // TB is the subset of testing.TB that this package uses.

@@ -36,8 +36,8 @@ type Destination struct {
 	// Events filters track calls by event name. A name that ends in * is a prefix. Defaults
 	// to all events.
 	Events Filter `json:"events,omitzero"`
-	// MaxPerSecond is the maximum rate of attempts. Attempts are evenly spaced: 0.5 means one
-	// every two seconds. Each collector of a cluster applies the limit separately. Defaults to no
+	// MaxPerSecond is the maximum number of calls per second, including retries. They are evenly
+	// spaced: 0.5 means one every two seconds. Each collector of a cluster applies the limit separately. Defaults to no
 	// limit.
 	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
 	// Concurrency is the maximum number of requests in flight, up to 1,000. Defaults to the

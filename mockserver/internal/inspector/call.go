@@ -238,14 +238,14 @@ func correctionsOf(r *tracking.Record) []correction {
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
 	switch off := rows.ClockCorrection(c); {
 	case c.OriginalTimestamp.IsZero():
-		add("timestamp set to arrival time", "the sender sent none")
+		add("timestamp set to arrival time", "the sender did not set one")
 	case c.SentAt.IsZero():
 		add("timestamp not checked", "without sentAt the sender's clock is unknown")
 	case off.Abs() >= time.Second:
 		add("timestamp corrected by "+rows.Signed(off), "the sender's clock showed %s at %s", clockTime(c.SentAt), clockTime(c.ReceivedAt))
 	}
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
-		add("messageId generated", "the sender sent none, so duplicates cannot be detected")
+		add("messageId generated", "the sender did not set one, so duplicates cannot be detected")
 	}
 	for _, m := range oddMembers(c.Body) {
 		switch {

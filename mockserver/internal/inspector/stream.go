@@ -83,7 +83,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-in.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d pages are already live; close one", maxStreams), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d pages are already live: close one of them", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
 	h := w.Header()

@@ -433,8 +433,8 @@ func newReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay DESTINATION",
 		Short: "Retry failed calls of a destination",
-		Long: `Schedule calls of a destination again, immediately and with retries for another four
-hours. By default these are all calls that failed; flags select some of them.
+		Long: `Schedule calls of a destination for immediate delivery, with retries for another four
+hours. By default, all failed calls are replayed; use flags to select some of them.
 
 With --state, delivered and filtered calls can be replayed too, while the collector
 retains them. The receiver then gets them again with the same X-Message-Id. Calls that

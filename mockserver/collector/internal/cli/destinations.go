@@ -259,7 +259,7 @@ func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
 	}
-	return errors.New("nothing was removed")
+	return errors.New("not confirmed: nothing was removed")
 }
 
 // readHeaders parses the values of --header flags.

@@ -59,7 +59,7 @@ plain lines; with --json it is JSON in the format of GET /api/v1/activity. NO_CO
 turns off colors.
 
 Point a client at the printed address, or use collector send. For tests in any
-language, GET /good, /bad and /all list the calls, POST /reset clears them, and
+language, GET /good, /bad and /all list the calls, POST /reset hides them, and
 POST /expect, or collector expect, waits for expected calls.
 
 With --listen :8765, other machines can connect, as containers require. The inspector,

@@ -65,7 +65,7 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 			}
 		}
 		if len(destinations) == 0 {
-			return "", errors.New("no destination is done with it")
+			return "", errors.New("the call is still pending at its destinations: wait for the result")
 		}
 	}
 	var replayed []string

@@ -67,7 +67,7 @@ func openPage(page string) error {
 		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", page}
 	default:
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("no display to open a browser on")
+			return errors.New("no display for a browser: use --print")
 		}
 	}
 	cmd := exec.Command(program, args...) //nolint:gosec // the page is the collector's

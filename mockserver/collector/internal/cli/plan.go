@@ -202,8 +202,8 @@ func newPlanInfer() *cobra.Command {
 		Use:   "infer [FILE...]",
 		Short: "Print a plan inferred from calls",
 		Long: `Infer a plan that all given calls conform to: types, required properties, enums of
-properties with few values, and formats. Comments mark uncertain rules. The input is
-that of collector plan check.
+properties with few values, and formats. Comments mark uncertain rules. The command
+reads the same input as collector plan check.
 
 Memory use does not grow with the number of calls. Invalid calls are listed and
 skipped.`,

@@ -31,11 +31,12 @@ and the destinations that receive them. collector serve --example prints a
 configuration that explains every setting.
 
 SIGHUP, or a change to the configuration or to a secret, certificate or plan file it
-names, reloads the configuration without losing calls. Sources, destinations, alerts,
-the admin token and hosts, the certificate and the log level take effect immediately;
-the log names settings that require a restart. An invalid file is rejected and the
-current configuration stays in effect. A destination that is removed from the file is
-deleted with its pending calls; the log contains their number.
+names, reloads the configuration without losing calls. Sources and their plans,
+destinations, alerts, telemetry, the certificate, the log level, and the admin token,
+hosts and proxies take effect immediately; the log names settings that require a
+restart. An invalid file is rejected and the current configuration stays in effect. A
+destination that is removed from the file is deleted with its pending calls; the log
+contains their number.
 
 Collectors that share a NATS cluster should have the same sources and destinations.
 Removing a destination from a running collector deletes its pending calls for all of
@@ -43,12 +44,14 @@ them; a collector that still has the destination delivers only later calls. A
 destination that is missing after a restart is deleted once no collector has had it
 for four hours. Until then its calls wait for a collector that has it.
 
-SIGTERM stops it gracefully: requests and deliveries in flight have 15 seconds to
-finish, and pending calls stay in the queue. /ready answers 503 from then on.
+SIGTERM stops the collector gracefully: requests and deliveries in flight have 15
+seconds to finish, and pending calls stay in the queue. In this time, /ready responds
+with 503.
 
-Next to the tracking API it serves the inspector at /, Prometheus metrics at /metrics,
-and the admin API under /api/v1, documented by /api/v1/openapi.yaml. These require an
-admin token if other machines can reach the listener.`,
+In addition to the tracking API, the collector serves the inspector at /, Prometheus
+metrics at /metrics, and the admin API under /api/v1, documented by
+/api/v1/openapi.yaml. These require an admin token if other machines can reach the
+listener.`,
 		Example: `  collector serve --example > collector.yaml
   collector serve --config collector.yaml`,
 		Args: noArgs,
@@ -115,8 +118,8 @@ refers to, and list all problems: file:line:column, the field, the problem and t
 Misspelled settings are reported first, and the other problems once those are fixed.
 The exit code is 1 if there are problems. Nothing is started. Webhook host names are
 resolved to find addresses that egress does not allow. Secrets that every user of the
-machine can read cause a warning. As data the output is {right, problems, warnings:
-[{file, line, column, field, wrong, mend}]}.`,
+machine can read cause a warning. With --json, the output is {right, problems,
+warnings: [{file, line, column, field, wrong, mend}]}.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

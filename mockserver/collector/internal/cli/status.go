@@ -122,11 +122,11 @@ func newVerify() *cobra.Command {
 
   accepted = delivered + failed + filtered + pending + lost
 
-that is, if every call that was answered 200 has one of these states, none of the
-numbers is negative, and each pending call is stored and scheduled. Lost calls are
-those in corrupted data that serve --accept-loss discarded; each loss is listed with
-its cause. Deletion requests, audiences and traits that lost users in this way are
-listed below the ledgers.
+that is, if every accepted call has one of these states, none of the numbers is
+negative, and each pending call is stored and scheduled. Lost calls are calls in
+corrupted data that serve --accept-loss discarded; each loss is listed with its cause.
+Deletion requests, audiences and traits that lost users in this way are listed below
+the ledgers.
 
 The exit code is 1 if a ledger does not balance. Calls can be accepted and delivered
 during the check. Failed calls are kept: see collector replay.`,

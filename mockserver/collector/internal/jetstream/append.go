@@ -20,8 +20,8 @@ const (
 	// writerDepth is the number of messages in flight per source. With a higher number,
 	// concurrent batches would be stored in separate messages instead of one.
 	writerDepth = 1
-	// noEnd is the timeout for requests that have no deadline. Otherwise the NATS client would apply its
-	// own short timeout.
+	// noEnd is the timeout of requests without a deadline, because the NATS client's own default is
+	// short.
 	noEnd = 24 * time.Hour
 )
 
@@ -320,7 +320,7 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 }
 
 // flushLeader ensures that the leader of CALLS has processed all earlier messages. It sends a
-// message with the same ID, which the leader rejects.
+// message with the ID of m and an impossible expected sequence number, and waits for the rejection.
 func (j *Journal) flushLeader(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))

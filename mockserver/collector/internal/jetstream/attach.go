@@ -30,7 +30,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.Shared {
 		claim := func(ctx context.Context) error { return j.claim(ctx, destination) }
-		if err := j.Retry(ctx, claim); err != nil { // must come before Open, because other collectors could otherwise see an orphan
+		if err := j.Retry(ctx, claim); err != nil { // before Open: otherwise other collectors could treat the destination as an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -112,8 +112,8 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 
 // Each collector of a cluster publishes a claim with the names of its destinations. If a
 // destination was removed from every configuration, no claim contains it. Such an orphan must be
-// detached, because it would collect calls until they expire. A collector that restarts also has
-// no claim for some time, so a destination is only detached after a long time without a claim.
+// detached, because it would collect calls until they expire. A restarting collector has no claim for
+// some time, so a destination is detached only after a long time without a claim.
 
 const (
 	// A claim is renewed every claimEvery and expires after claimTTL.
@@ -131,7 +131,7 @@ const (
 func (j *Journal) renewClaims() {
 	var seen orphans
 	for pause.For(j.Ctx, claimEvery) == nil {
-		j.attaching.Lock() // a claim without the attached destination must not follow one with it
+		j.attaching.Lock() // otherwise an outdated claim could replace the claim of a concurrent Attach
 		err := j.claim(j.Ctx)
 		j.attaching.Unlock()
 		if err != nil && j.Ctx.Err() == nil {

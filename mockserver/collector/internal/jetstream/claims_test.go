@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
-// A shared is two collectors on one NATS server. Only one of them has the destination crm, which
-// has three pending calls.
+// A shared contains two collectors on one NATS server. Only one of them has the destination crm,
+// which has three pending calls.
 type shared struct {
 	*testing.T
 	options  jetstream.Options

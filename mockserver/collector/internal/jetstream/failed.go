@@ -27,7 +27,7 @@ func (j *Journal) storeFailed(ctx context.Context, o *record.Outcome, failed []t
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(m.Header.Get(record.HeaderIDs))-len(m.Header.Get(record.HeaderTraces))))
 	record.SetTime(m.Header, o.Decided)
-	store.ExpectLast(m, 0) // a second copy would change the position of the message, and a concurrent listing would not find it
+	store.ExpectLast(m, 0) // a second copy would move the message to the end, where a concurrent listing would miss it
 	_, err := j.Publish(ctx, m)
 	if store.IsWrongSequence(err) { // the message is stored
 		return nil

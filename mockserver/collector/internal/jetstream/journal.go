@@ -143,7 +143,8 @@ func (j *Journal) follow() {
 	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
 	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
-		// After a failed write, the server reports lost messages only when it shuts down.
+		// After a failed write, the server may deliver messages that it has lost. It reports the loss
+		// only when it shuts down.
 		t.Paused = func() bool {
 			_, err := j.Status.Writable()
 			return err != nil || j.CheckSynced() != nil

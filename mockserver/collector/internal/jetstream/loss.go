@@ -59,11 +59,9 @@ func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	}
 }
 
-// An accepted loss is counted exactly. The newest account contains the calls that were pending. Those
-// calls that are no longer stored are counted as lost. The remaining newer messages are also read. The
-// resulting account, which includes the loss, becomes the new base.
-
-// acceptLoss counts the lost calls and continues with the remaining data.
+// acceptLoss counts the lost calls and continues with the remaining data. The newest account contains
+// the calls that were pending. acceptLoss adds the newer messages that are still stored, and counts the
+// pending calls that are no longer stored as lost. The resulting account becomes the new base.
 func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	j.previous.causes = append(j.previous.causes, s.missing...)
 	a := s.newest

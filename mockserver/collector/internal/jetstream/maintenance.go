@@ -152,7 +152,7 @@ func (j *Journal) repairStore(cause error) {
 		last = err.Error()
 		j.Log.Log(j.Ctx, level, "the store is still not writable", "error", err)
 	}
-	j.Link.Swap(store.NewLink()).End() // must come before the ledger continues, because received messages may be lost; see queue.accounted
+	j.Link.Swap(store.NewLink()).End() // before the ledger continues, because received messages may be lost; see Queue.awaitAccount
 	j.Status.Up()
 	j.Log.Info("the store is writable again", "directory", j.options.Dir)
 	j.reconnected()
@@ -218,12 +218,12 @@ type seenFloor struct{ attached, floor, outcomes uint64 }
 // floors maps the destinations of this process to the positions that were last read.
 type floors map[string]seenFloor
 
-// advanceFloors advances the ledger's floors to the acknowledged positions of the shared
-// consumers. The ledger cannot do this, because it does not know the entries that other processes
-// work on. An acknowledged message has an outcome, but the ledger must read this outcome first,
-// and a new leader of OUTCOMES may not report all messages immediately. Each round therefore
-// applies the positions that the previous round has read. It sends no requests for destinations
-// without finished attempts above the floor, so the requests do not grow with idle destinations.
+// advanceFloors raises the ledger's floors to the acknowledged positions of the shared consumers.
+// The ledger cannot do this itself, because it does not know the entries that other processes work
+// on. Acknowledged messages have outcomes, but the ledger must read these outcomes first, and a new
+// leader of OUTCOMES may report its last messages late. Each round therefore applies the positions
+// that the previous round read. It sends no requests for destinations without finished attempts above
+// the floor, so idle destinations cost no requests.
 func (j *Journal) advanceFloors(ctx context.Context, seen floors) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// groupCalls and groupBytes limit the size of a message. A message can contain several
-	// batches, because each message requires a disk write.
+	// groupCalls and groupBytes limit the size of a message. Several batches share a message,
+	// because each message costs a disk write.
 	groupCalls = record.PartCalls * record.MaxParts
 	groupBytes = 896 << 10 // decompressed size
 	groupIDs   = 48 << 10
@@ -37,7 +37,7 @@ type Options struct {
 
 	// SyncInterval is the pause between the syncs of an embedded server. If it is zero, the
 	// server syncs before every response, and a power cut loses nothing. Otherwise a power cut
-	// loses the calls accepted in the last interval at most, and Open accepts that loss. A kill
+	// can lose the calls accepted in the last interval, and Open accepts that loss. A kill
 	// of the process never loses calls. A cluster has its own setting.
 	SyncInterval time.Duration
 
@@ -54,7 +54,7 @@ type Options struct {
 	MaxBytes int64
 	// Keep is how long finished calls are stored, for replays and to detect duplicates. They are
 	// removed earlier when the journal is three quarters full. A call that is still pending after
-	// that time fails permanently. Defaults to 6 hours.
+	// Keep fails permanently. Defaults to 6 hours.
 	Keep time.Duration
 	// KeepFailed and FailedBytes limit the list of failed calls. The oldest calls are removed
 	// first. Default to 7 days and 1 GiB.

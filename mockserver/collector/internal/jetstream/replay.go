@@ -94,7 +94,7 @@ type replayState struct {
 	destination string
 	from        tracking.State
 	last        uint64                        // sequence number of the last stored replay, or 0
-	listed      map[string][]record.FailedRef // listed calls in the state to replay, keyed by ID; each with one place
+	listed      map[string][]record.FailedRef // listed calls with the state from, keyed by ID; each reference has one place
 }
 
 // prepareReplay marks all stored replays and finds the listed calls.
@@ -226,7 +226,7 @@ func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 	return append(refs, p)
 }
 
-// findFailed finds calls in the list of failed or filtered calls, as selected by as.
+// findFailed finds calls in the list of failed calls or, if as is StateFiltered, of filtered calls.
 func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]record.FailedRef, error) {
 	wanted := map[string]int{}
 	for i := range calls {

@@ -87,7 +87,7 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
-// unsettledBefore returns a time before t. All outcomes stored before this time are applied, either
+// unsettledBefore returns a time before t. Outcomes that are older than this time are applied at t,
 // by their process or by the process that received their message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
 
@@ -147,8 +147,8 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
 
-// unsettledSince returns a time. All outcomes stored before this time are applied. The time
-// remains stored until later outcomes are also applied, by this process or by the next one.
+// unsettledSince returns the time before which all stored outcomes are applied. It stores the time
+// until the later outcomes are applied too, by this process or by the next one.
 func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
 	case err == nil:
@@ -183,7 +183,8 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 
 // settleOutcomes stores the failed calls of matching outcomes if they are not stored yet.
 //
-// If several processes have ended an attempt, the first outcome counts. It can be older than since.
+// If several processes ended the same attempt, the first outcome counts, even if it is older than
+// since.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
 	missing := map[string]bool{} // subjects of messages that are not in FAILED
 	err := j.eachOutcome(ctx, 0, since, func(o *record.Outcome) error {

@@ -90,8 +90,8 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 }
 
 // unsettled is the longest time between storing an outcome and applying it. If the process is killed in
-// between, another process receives the message again. It applies the outcome within unsettledShared
-// after the outcome was stored.
+// between, another process receives the message again, and applies the outcome at most unsettledShared
+// after it was stored.
 const (
 	unsettled       = time.Minute
 	unsettledShared = 3*queue.AckWait + unsettled

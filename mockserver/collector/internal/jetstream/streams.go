@@ -70,8 +70,8 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 			all[i].Replicas, all[i].Duplicates = o.NATS.Replicas, duplicates
 			continue
 		}
-		// An embedded server loses no responses, so no message is published twice. The server
-		// would have to read a longer window at every start.
+		// An embedded server loses no responses, so no message is published twice and a short
+		// window is enough. The server reads the window at every start.
 		all[i].Duplicates = 100 * time.Millisecond
 		if kind := all[i].Name; kind == n.Stream(record.StreamRetry) || kind == n.Stream(record.StreamAttempts) {
 			// RETRY may lose messages, because each start restores them from OUTCOMES.

@@ -149,10 +149,10 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", first, to, err)
 	}
-	if err := j.awaitSettled(ctx); err != nil { // awaitSettled needs these messages
+	if err := j.awaitSettled(ctx); err != nil { // the recovery needs these messages
 		return err
 	}
-	if err := j.markAllReplays(ctx); err != nil { // markAllReplays reads replays from CALLS
+	if err := j.markAllReplays(ctx); err != nil { // it reads replays from CALLS
 		return err
 	}
 	if gaveUp { // the process that should have stored the failed calls may have been killed before
@@ -169,9 +169,9 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
 }
 
-// countTo adds the messages of CALLS up to one, and their outcomes, to the base. After an
-// accepted loss, the base contains later messages and their pending calls already. It reports
-// whether calls failed permanently.
+// countTo adds the messages of CALLS up to the message to, and their outcomes, to the base. After
+// an accepted loss, the base already contains later messages and their pending calls. countTo
+// reports whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
 	counted, untried := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
@@ -199,7 +199,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 
 // countOutcomes adds the outcomes of all pending calls up to a message to the base.
 func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) (gaveUp bool, err error) {
-	// Outcome.Low may refer to messages after the limit.
+	// Outcome.Low may refer to messages after to.
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
 	var read, beyond uint64

@@ -54,7 +54,7 @@ type receiver struct {
 	begun     map[string]int     // number of the last call with a request, by user
 	ended     map[string]end     // last response, by user
 	held      held
-	pausedAt  time.Time // zero if it may not be paused
+	pausedAt  time.Time // zero if the destination is possibly not paused
 	resuming  int       // number of requests to resume it that are in progress
 	resumes   int       // number of calls of mayRun
 	rules     rules
@@ -97,8 +97,8 @@ func (r *receiver) change(m mode) {
 	r.mode = m
 }
 
-// mayRun records that the destination may not be paused. It returns a function that records a pause,
-// unless mayRun is called in the meantime, or a request to resume the destination is in progress.
+// mayRun records that the destination is possibly not paused. The returned function records a pause,
+// unless mayRun was called in the meantime, or a request to resume the destination is in progress.
 func (r *receiver) mayRun() (paused func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

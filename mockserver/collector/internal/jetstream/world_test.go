@@ -52,7 +52,7 @@ type world struct {
 	problems  []string
 	calm      bool                 // whether there are no faults
 	calmAt    time.Time            // when the faults ended
-	settling  bool                 // whether all calls are stored, too
+	settling  bool                 // whether all calls are stored and there are no faults
 	chances   map[string]uint64    // number of random decisions of each kind
 	stalls    map[string]time.Time // end of the stall of each stream
 	receivers map[string]*receiver // by host, which is the destination's name
@@ -299,7 +299,7 @@ func (c *collector) start() {
 	}
 }
 
-// hasFullDisk reports whether the disk of the server was full at some time since then.
+// hasFullDisk reports whether the disk of the server was full at any time after since.
 func (w *world) hasFullDisk(since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -407,7 +407,7 @@ func TestConnectionLossIsReported(t *testing.T) {
 	b.waitText("#toast", "The collector did not respond.")
 
 	defer start(address)()
-	b.waitText("#gone.is-back", "The collector responds again since ")
+	b.waitText("#gone.is-back", "The collector has responded again since ")
 	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
 	post(t, "http://"+address, "web", track("m2", "ada", "After", `{}`))
 	b.waitText(row(1), "After")

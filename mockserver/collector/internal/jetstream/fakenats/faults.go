@@ -38,8 +38,8 @@ func (l *Link) Cut(cut bool) {
 	}
 }
 
-// Silence makes the path lose all data without closing the connections, or ends this. New connections
-// are refused, because the client holds a sync.Mutex while it connects.
+// Silence starts or stops the loss of all data on the path. Connections stay open. While the path is
+// silent, it refuses new connections, because the client holds a sync.Mutex while it connects.
 func (l *Link) Silence(silent bool) { l.isSilent.Store(silent) }
 
 // Judge sets a function that decides about each request of an automatic server: its duration and
@@ -105,8 +105,8 @@ func (s *Server) ChangeLeader(stream string) {
 	}
 }
 
-// Lag makes the server that delivers to consumers without acknowledgements lack the last n messages of
-// each stream. It does not know about them.
+// Lag simulates a server that lags behind without knowing it. It hides the last n messages of each
+// stream from consumers without acknowledgements.
 func (s *Server) Lag(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,14 +30,14 @@ func positions(ref record.Ref, places []int) (uint64, []int) {
 	return first, places
 }
 
-// limit returns the highest number of an item without a time that may be leased in order. The
-// caller holds the lock.
+// limit returns the highest Ref.Number that may be leased in order: the last part of the last
+// received message. The caller holds the lock.
 func (q *Queue) limit() uint64 {
 	return record.Ref{Seq: q.received, Part: record.MaxParts - 1}.Number()
 }
 
-// placeReplays sorts replays among the first attempts. The replays were received while no order
-// was required. The caller holds the lock.
+// placeReplays sorts replays that were received while no order was required among the first
+// attempts. The caller holds the lock.
 func (q *Queue) placeReplays() {
 	for _, it := range q.ready.Take((*item).isReplay) {
 		it.Due = time.Time{}

@@ -125,7 +125,7 @@ func (q *Queue) overtakeAll(ctx context.Context) error {
 // process.
 func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 	if !q.set.Shared {
-		return 0, nil // q.received is the answer
+		return 0, nil // overtakeSource starts after q.received
 	}
 	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.set.Names.Consumer(q.name))
 	if err != nil {

@@ -69,7 +69,7 @@ func (p *puller) session() error {
 	return err
 }
 
-// begin forgets the received messages before a new session.
+// begin resets the state of the previous session.
 func (p *puller) begin() {
 	p.newest, p.ahead = 0, false
 	if p.kind == record.StreamCalls {

@@ -73,8 +73,9 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	return q, nil
 }
 
-// Leave closes the queue of a destination that was detached by message before of CALLS. It keeps
-// the queue if the destination was attached again after that message.
+// Leave closes the queue of a destination that was detached. before is the sequence number of the
+// message of CALLS that detached it. Leave keeps the queue if the destination was attached again
+// after that message.
 func (set *Set) Leave(destination string, before uint64) {
 	set.mu.Lock()
 	q := set.queues[destination]

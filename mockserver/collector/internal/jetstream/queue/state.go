@@ -146,7 +146,7 @@ type item struct {
 	since        time.Time       // when the item was received or returned
 	leased       bool
 	next         *item          // the next attempt, if another process has ended this one; or nil
-	calls        chan readCalls // receives calls that are read ahead; nil if they are not
+	calls        chan readCalls // receives the result of reading ahead; nil if the calls are not read ahead
 	misses       int            // number of times that the item's calls were not found
 }
 

@@ -64,7 +64,7 @@ function connect() {
     position = event.lastEventId
     apply(JSON.parse(event.data), before)
   }
-  stream.onerror = () => lost(refused ? 'The collector has no free stream for this page. Too many pages may be open.' : '')
+  stream.onerror = () => lost(refused ? 'This page is not live because too many pages are open. Close one of them.' : '')
 }
 
 function say(state, text = { live: 'Live', paused: 'Paused' }[state]) {
@@ -116,7 +116,7 @@ function back() {
   clearTimeout(retrying)
   if (!lostAt) return
   const now = new Date()
-  goneText.replaceChildren(`The collector responds again since ${clockTime(now, false)}. It was unreachable for ${age((now - lostAt) / 1000)}.`)
+  goneText.replaceChildren(`The collector has responded again since ${clockTime(now, false)}. It was unreachable for ${age((now - lostAt) / 1000)}.`)
   goneText.classList.add('is-back')
   lostAt = null
   setTimeout(() => { if (!lostAt) goneText.hidden = true }, 8000)
@@ -666,7 +666,7 @@ async function replayChosen() {
     const forms = [...panel.querySelectorAll('.destination.is-failed [data-panel]')]
     const current = forms.find((f) => f.elements.destination.value === destination)
     if (current) current.requestSubmit()
-    else tell(`The call has not failed at ${destination} anymore.`)
+    else tell(`The call no longer counts as failed at ${destination}.`)
   }
   confirmation.showModal()
   confirmation.focus()
