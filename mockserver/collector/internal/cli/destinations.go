@@ -256,7 +256,7 @@ func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s has %s pending and %d failed, which will be deleted. Remove it? [y/N] ",
 		plain(d.read.Name), count(d.read.Ledger.Pending, "call"), d.read.Ledger.Failed)
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	answer, err := bufio.NewReader(cancelable(cmd.Context(), cmd.InOrStdin())).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
 	}

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
 // maxLine is the maximum length of an input line without its end, in bytes.
@@ -71,20 +69,15 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 
 // readFile reads the calls of a file, or of standard input for "-".
 func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
-	in := cmd.InOrStdin()
+	var in io.ReadCloser
+	var err error
 	if name == "-" {
 		name = "standard input"
-		if live.IsTerminal(in) {
-			fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
-		}
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return usageError{err}
-		}
-		defer f.Close()
-		in = f
+		in = standardInput(cmd, ", one call per line")
+	} else if in, err = os.Open(name); err != nil {
+		return usageError{err}
 	}
+	defer in.Close()
 	r := bufio.NewReaderSize(in, 1<<16)
 	first, err := firstByte(r)
 	if err == nil && first == '[' {
@@ -101,8 +94,15 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	return cmd.Context().Err()
 }
 
-// firstByte returns the first byte that is not white space, without consuming it.
+// byteOrderMark is the mark that some editors write at the beginning of a file.
+const byteOrderMark = "\uFEFF"
+
+// firstByte removes a byte order mark, and returns the first byte that is not white space, without
+// consuming it.
 func firstByte(r *bufio.Reader) (byte, error) {
+	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = r.Discard(len(mark))
+	}
 	for n := 1; ; n++ {
 		text, err := r.Peek(n)
 		if err != nil {

@@ -30,7 +30,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
-	if errors.As(err, new(usageError)) && cmd.Name() != "health" {
+	if errors.As(err, new(usageError)) && cmd.Name() != "health" && ctx.Err() == nil {
 		return 2
 	}
 	return 1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -131,7 +132,7 @@ func (k listKind) newSync() *cobra.Command {
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
-	list, size, err := openFile(cmd.InOrStdin(), f.file)
+	list, size, err := openFile(cmd, f.file)
 	if err != nil {
 		return err
 	}
@@ -152,9 +153,9 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 }
 
 // openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
-func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
+func openFile(cmd *cobra.Command, path string) (io.ReadCloser, int64, error) {
 	if path == "-" {
-		return io.NopCloser(in), -1, nil
+		return standardInput(cmd, ""), -1, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -165,6 +166,26 @@ func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 		size = info.Size()
 	}
 	return f, size, nil
+}
+
+// standardInput returns standard input. On a terminal, it prints a message, which includes format.
+func standardInput(cmd *cobra.Command, format string) io.ReadCloser {
+	in := cmd.InOrStdin()
+	if live.IsTerminal(in) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "reading standard input%s; press Ctrl-D to finish\n", format)
+	}
+	return cancelable(cmd.Context(), in)
+}
+
+// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
+func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err)
+	}()
+	return r
 }
 
 // upload uploads the list.
