@@ -210,7 +210,7 @@ func (c *client) testDestination(ctx context.Context, name, callType string) (an
 
 // said returns the error or the status of an attempt, and an excerpt of the response body.
 func said(a *export.Attempt) string {
-	return sender.Cause(&webhook.Attempt{Status: a.Status, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
+	return sender.Cause(&webhook.Attempt{Status: a.Status, Verdict: a.Verdict, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
 }
 
 func newDestinationRemove() *cobra.Command {
