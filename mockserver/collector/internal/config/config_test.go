@@ -130,6 +130,7 @@ func TestProblems(t *testing.T) {
 		{"no JSON object", store + "httpConfig: '[]'", `c.yaml:2:13: httpConfig is "[]": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
 		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
+		{"a size without a unit", store + "limits: {queue: 8}", `c.yaml:2:10: limits.queue has no room for calls: use 1MiB or more, such as 8GiB`},
 		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is too large: use at most 4MiB`},
 		{"a time shorter than that of retries", store + "limits: {keep: 1h}", `c.yaml:2:10: limits.keep is 1h0m0s, but calls are retried for 4 hours: use 5h or more`},
 		{"a number", store + "limits: {batchCalls: many}", `c.yaml:2:22: limits.batchCalls is "many": use a whole number above 0`},
