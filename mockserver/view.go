@@ -170,7 +170,9 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 	}
 	listCalls(&b, "received", all)
 	others := v.explainOthers(&b)
-	if len(all) == 0 && !others {
+	if err := v.engine.Ready(context.Background()); err != nil {
+		fmt.Fprintf(&b, "\n  the server is not ready: %v", err)
+	} else if len(all) == 0 && !others {
 		b.WriteString("\n  received nothing else either: was the client flushed or closed, and is its Endpoint this server's URL?")
 	}
 	return &waitError{b.String(), cause}

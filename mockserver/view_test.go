@@ -197,6 +197,9 @@ func TestWaitErrorExplainsMissingCalls(t *testing.T) {
 	}
 	assert.Equal(t, `mockserver: waited for 1 call; received none
   received nothing else either: was the client flushed or closed, and is its Endpoint this server's URL?`, tell(ended, server.View))
+	closed := mockserver.RunT(t)
+	require.NoError(t, closed.Close())
+	assert.Equal(t, "mockserver: waited for 1 call; received none\n  the server is not ready: mockserver: the collector is closed, or closing", tell(ended, closed.View))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.Contains(t, tell(canceled, server.View), "mockserver: waited for 1 call until context canceled; received none\n")

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"unicode/utf8"
 )
 
 // A Plan is a tracking plan. It is immutable, so its methods may be called concurrently.
@@ -76,6 +78,10 @@ func Parse(file string, text []byte) (*Plan, error) {
 	if len(text) > MaxFileBytes {
 		return nil, Problems{{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}}
 	}
+	if !utf8.Valid(text) {
+		return nil, Problems{{File: file, Wrong: "is not UTF-8", Hint: "save the file in this encoding"}}
+	}
+	text = bytes.TrimPrefix(text, []byte("\uFEFF")) // the byte order mark of some editors
 	r := &reader{file: file, nodes: maxNodes}
 	parse := parseYAML
 	if isJSON(file, text) {

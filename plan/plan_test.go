@@ -125,6 +125,8 @@ func TestKeywordViolations(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", ``, `p.yaml: is empty`},
+		{"UTF-16", "\xff\xfet\x00", `p.yaml: is not UTF-8; save the file in this encoding`},
+		{"byte order mark", "\uFEFFplan: x", `p.yaml:1: describes no calls; add track, identify, group, page or screen`},
 		{"no mapping", `x`, `p.yaml:1: must be a mapping, not a string; start with plan: NAME`},
 		{"no calls", `plan: x`, `p.yaml:1: describes no calls; add track, identify, group, page or screen`},
 		{"member", "plan: x\ntrak: {}\ntrack: {A: }", `p.yaml:2: unknown key "trak"; did you mean "track"?`},

@@ -137,7 +137,7 @@ func (a *admin) viewActivity(act *history.Activity) export.Activity {
 		v.At, v.Destination, v.Attempt, v.URL, v.Status = at.Time.Add(at.Duration), at.Destination, at.Number, at.URL, at.Status
 		v.DurationMS, v.Verdict, v.Error = float64(at.Duration)/float64(time.Millisecond), at.Verdict.String(), cut(at.Error)
 		if at.Verdict != webhook.Success {
-			v.Answer = sender.Message(at.ResponseBody)
+			v.Answer = sender.Message(&at.Attempt)
 		}
 	case export.KindOutcome:
 		e := act.Ended

@@ -391,7 +391,7 @@ func TestInvalidFiles(t *testing.T) {
 		``:                           "not a baseline: EOF",
 		`{`:                          "not a baseline: unexpected EOF",
 		`[]`:                         "not a baseline: cannot unmarshal array into Go value of type baseline.File",
-		`{"users":[]}`:               "not a baseline of version 1: version is 0",
+		"\uFEFF" + `{"users":[]}`:    "not a baseline of version 1: version is 0",
 		`{"version":2,"users":[]}`:   "not a baseline of version 1: version is 2",
 		`{"version":1} {}`:           "not a baseline: data after the first value",
 		`{"version":1,"users":[{}]}`: "users[0].calls must be a list of at least one call, without null",

@@ -226,6 +226,7 @@ func Parse(data []byte) (*File, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
 	}
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
 	f := &File{}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

@@ -158,6 +158,7 @@ func TestBatchHeadersAndResults(t *testing.T) {
 		assert.JSONEq(t, `{"version":1,"type":"identify","userId":"u","traits":{},"timestamp":"2026-01-01T00:00:00.000Z","messageId":"a"}`, string(attempts[0].RequestBody))
 		assert.Equal(t, 1, attempts[0].Number)
 		assert.Len(t, attempts[1].Error, len("refused in the response to the batch: ")+200+len("…"))
+		assert.Equal(t, attempts[1].Error, sender.Cause(&attempts[1]), "the response lists other calls, too")
 	})
 }
 

@@ -36,19 +36,19 @@ func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 // maxMessage is the maximum length of the result of Message.
 const maxMessage = 120
 
-// Cause returns the error of an attempt, followed by the message in the response body, if any.
+// Cause returns the error of an attempt, followed by its message, if any.
 func Cause(a *webhook.Attempt) string {
-	if line := Message(a.ResponseBody); line != "" && a.Status != 0 {
+	if line := Message(a); line != "" {
 		return a.Error + ": " + line
 	}
 	return a.Error
 }
 
-// Message returns a one-line message from a response body: the message field of a JSON object or the
-// first line of text. It ignores HTML.
-func Message(answer []byte) string {
-	answer = bytes.TrimSpace(answer)
-	if len(answer) == 0 || answer[0] == '<' {
+// Message returns a one-line message from the response of an attempt: the message field of a JSON object
+// or the first line of text. It ignores HTML, and the responses to batches that list failed calls.
+func Message(a *webhook.Attempt) string {
+	answer := bytes.TrimSpace(a.ResponseBody)
+	if len(answer) == 0 || answer[0] == '<' || a.Status == 0 || a.Status/100 == 2 && a.Verdict != webhook.Success {
 		return ""
 	}
 	line := string(answer[:min(len(answer), 4*maxMessage)])

@@ -14,18 +14,14 @@ import (
 // and paths.
 const maxNameChars = 100
 
-var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
-
-func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
-
-// CheckName returns an error if a new name is not valid in a path or a line of text.
+// CheckName returns an error if a name is not valid in a path or a line of text.
 func CheckName(name string) error {
 	problem := ""
 	switch {
 	case strings.TrimSpace(name) == "":
 		problem = "is empty"
-	case isTooLong(name):
-		problem = nameTooLong
+	case utf8.RuneCountInString(name) > maxNameChars:
+		problem = fmt.Sprintf("has more than %d characters", maxNameChars)
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
 		problem = "contains an invisible character"
 	default:

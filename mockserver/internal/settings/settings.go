@@ -111,20 +111,12 @@ func (s Settings) destinationProblems() []error {
 
 // nameProblem checks the name of a source or destination, and adds it to the taken names.
 func nameProblem(kind, name string, taken map[string]bool) error {
-	problem, hint := "", ""
-	switch {
-	case name == "":
-		problem, hint = "is empty", "give the "+kind+" a name"
-	case taken[name]:
-		problem, hint = fmt.Sprintf("duplicates %q", name), "give each "+kind+" a unique name"
-	case isTooLong(name):
-		problem, hint = nameTooLong, "use a shorter name"
+	err := CheckName(name)
+	if err == nil && taken[name] {
+		err = &webhook.FieldError{Field: "name", Problem: fmt.Sprintf("duplicates %q", name), Hint: "give each " + kind + " a unique name"}
 	}
 	taken[name] = true
-	if problem == "" {
-		return nil
-	}
-	return &webhook.FieldError{Field: "name", Problem: problem, Hint: hint}
+	return err
 }
 
 // FieldErrors returns the [*webhook.FieldError]s that err joins or wraps, in order. They are

@@ -22,11 +22,11 @@ func TestValidateReportsAllProblems(t *testing.T) {
 	assert.EqualError(t, err, `sources[1].name: duplicates "a": give each source a unique name
 sources[1].writeKey: duplicates the write key of source "a": give each source its own write key
 sources[1].callsPerSecond: is -1: use a positive number, or omit it
-sources[2].name: is empty: give the source a name
+sources[2].name: is empty: use 1 to 100 printable characters
 sources[2].writeKey: is empty: give source "" a write key
 destinations[1].name: duplicates "d": give each destination a unique name
 destinations[1].webhooks[0].url: has no protocol: start it with https://example.com
-destinations[2].name: is empty: give the destination a name
+destinations[2].name: is empty: use 1 to 100 printable characters
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -261,10 +262,15 @@ const (
 	maxCertificates = 4 << 20
 )
 
-// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
-func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
+// openFile opens a file, or standard input for "-". If standard input is a terminal, openFile prints a
+// message, which names the content. The size is -1 if it is unknown.
+func openFile(cmd *cobra.Command, path, content string) (io.ReadCloser, int64, error) {
 	if path == "-" {
-		return io.NopCloser(in), -1, nil
+		in := cmd.InOrStdin()
+		if live.IsTerminal(in) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "reading %s from standard input; press Ctrl-D to finish\n", content)
+		}
+		return cancelable(cmd.Context(), in), -1, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -275,6 +281,17 @@ func openFile(in io.Reader, path string) (io.ReadCloser, int64, error) {
 		size = info.Size()
 	}
 	return f, size, nil
+}
+
+// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
+func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err)
+	}()
+	return r
 }
 
 // readUpTo reads a file of at most limit bytes.

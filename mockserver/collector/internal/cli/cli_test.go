@@ -86,6 +86,34 @@ func golden(t *testing.T, name, got string) {
 	assert.Equal(t, string(want), got, "go test ./internal/cli -update writes it anew")
 }
 
+// TestInterruptWhileReadingInput checks that the first interrupt ends a command that waits for input.
+func TestInterruptWhileReadingInput(t *testing.T) {
+	for args, want := range map[string]string{
+		"expect --file -":      "collector: --file: canceled\n",
+		"delete-user --file -": "collector: --file -: canceled\n",
+		"plan infer":           "collector: standard input: canceled\n",
+	} {
+		t.Run(args, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			defer close(ended)
+			terminal := readerFunc(func([]byte) (int, error) {
+				cancel()
+				<-ended
+				return 0, io.EOF
+			})
+			var errOut strings.Builder
+			code := Main(ctx, strings.Fields(args), terminal, io.Discard, &errOut)
+			assert.Equal(t, 1, code)
+			assert.Equal(t, want, errOut.String())
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func TestHelp(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // HOME may be unset
 	for _, args := range [][]string{
@@ -430,6 +458,8 @@ func TestErrorMessages(t *testing.T) {
 		{name: "an invisible character in a secret", args: "dev --webhook http://a --shared-secret hush\u200b", code: 2, want: "--shared-secret: contains the invisible character U+200B: remove it, or type the value again"},
 		{name: "responses without a body", args: "status --json --url " + empty, code: 1, want: "the response (204 No Content) is not from a collector: check --url"},
 		{name: "responses that are not objects", args: "status --json --url " + number, code: 1, want: "the response of " + number + " is not from the admin API: check --url"},
+		{name: "an empty destination", args: "replay  --url " + running, code: 2, want: "specify one destination: collector replay DESTINATION [flags]; collector status lists them"},
+		{name: "an empty messageId", args: "calls  --url " + running, code: 2, want: "the argument is empty: see collector calls --help"},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
@@ -464,13 +494,13 @@ func TestErrorMessages(t *testing.T) {
 		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
 			want: "--listen " + inUse + ": the address is in use: stop the other program, or choose another address"},
 		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,
-			want: "the collector refused the call: no source has the write key ano…dfc42b51: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source"},
+			want: "the collector refused the call: no source has this write key: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {
 				t.Setenv(name, value)
 			}
-			_, errOut, code := run(t, strings.Fields(c.args)...)
+			_, errOut, code := run(t, strings.Split(c.args, " ")...)
 			assert.Equal(t, c.code, code)
 			assert.Equal(t, c.want, strings.TrimSuffix(strings.TrimPrefix(errOut, "collector: "), "\n"))
 		})

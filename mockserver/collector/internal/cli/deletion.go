@@ -35,7 +35,7 @@ exit code is 1 if a notification failed.`,
 		Example: `  collector delete-user u1 u2 --id gdpr-2026-117 --wait 1m
   collector delete-user --file users.txt --source web`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if request.UserIDs, err = readUsers(cmd.InOrStdin(), file, args); err != nil {
+			if request.UserIDs, err = readUsers(cmd, file, args); err != nil {
 				return err
 			}
 			d, err := ask[users.Deletion](cmd.Context(), &c, http.MethodPost, "/deletions", request)
@@ -57,21 +57,21 @@ exit code is 1 if a notification failed.`,
 }
 
 // readUsers returns the user IDs in the arguments and in a file.
-func readUsers(in io.Reader, file string, users []string) ([]string, error) {
+func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error) {
 	if file == "" && len(users) == 0 {
 		return nil, usagef("no user IDs: specify them as arguments, or in a file with --file")
 	}
 	if file == "" {
 		return users, nil
 	}
-	list, _, err := openFile(in, file)
+	list, _, err := openFile(cmd, file, "user IDs, one per line")
 	if err != nil {
 		return nil, usagef("--file: %w", err)
 	}
 	defer list.Close()
 	lines := bufio.NewScanner(list)
-	for byteOrderMark := "\uFEFF"; lines.Scan(); byteOrderMark = "" { // only the first line can begin with it
-		if user := strings.TrimPrefix(lines.Text(), byteOrderMark); user != "" {
+	for mark := byteOrderMark; lines.Scan(); mark = "" {
+		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
 			users = append(users, user)
 		}
 	}

@@ -209,7 +209,7 @@ func (c *client) testDestination(ctx context.Context, name, callType string) (an
 
 // said returns the error or the status of an attempt, and an excerpt of the response body.
 func said(a *export.Attempt) string {
-	return sender.Cause(&webhook.Attempt{Status: a.Status, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
+	return sender.Cause(&webhook.Attempt{Status: a.Status, Verdict: a.Verdict, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
 }
 
 func newDestinationRemove() *cobra.Command {
@@ -255,7 +255,7 @@ func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s has %s pending and %d failed, which will be deleted. Remove it? [y/N] ",
 		plain(d.read.Name), count(d.read.Ledger.Pending, "call"), d.read.Ledger.Failed)
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	answer, err := bufio.NewReader(cancelable(cmd.Context(), cmd.InOrStdin())).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
 	}

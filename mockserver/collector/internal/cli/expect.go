@@ -74,7 +74,7 @@ not respond; 2 if the command line or the file is invalid.`,
 
 // expect reads a file of expectations and sends them to the collector.
 func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
-	if doc, err = readExpectations(cmd.InOrStdin(), file); err != nil {
+	if doc, err = readExpectations(cmd, file); err != nil {
 		return report, nil, usageError{err}
 	}
 	request, problems := expect.Parse(doc.Value)
@@ -119,8 +119,8 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 }
 
 // readExpectations reads a file, or standard input for "-".
-func readExpectations(in io.Reader, file string) (*yamldoc.Document, error) {
-	f, _, err := openFile(in, file)
+func readExpectations(cmd *cobra.Command, file string) (*yamldoc.Document, error) {
+	f, _, err := openFile(cmd, file, "expectations")
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}

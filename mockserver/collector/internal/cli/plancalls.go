@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 )
 
 // maxLine is the maximum length of an input line without its end, in bytes.
@@ -70,17 +68,14 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 
 // readFile reads the calls of a file, or of standard input for "-".
 func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
-	in, _, err := openFile(cmd.InOrStdin(), name)
+	in, _, err := openFile(cmd, name, "calls, one per line")
 	if err != nil {
 		return usageError{err}
 	}
-	defer in.Close()
 	if name == "-" {
 		name = "standard input"
-		if live.IsTerminal(cmd.InOrStdin()) {
-			fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one per line; press Ctrl-D to finish")
-		}
 	}
+	defer in.Close()
 	r := bufio.NewReaderSize(in, 1<<16)
 	first, err := firstByte(r)
 	if err == nil && first == '[' {
@@ -97,8 +92,15 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	return cmd.Context().Err()
 }
 
-// firstByte returns the first byte that is not white space, without consuming it.
+// byteOrderMark is the mark that some editors write at the beginning of a file.
+const byteOrderMark = "\uFEFF"
+
+// firstByte removes a byte order mark, and returns the first byte that is not white space, without
+// consuming it.
 func firstByte(r *bufio.Reader) (byte, error) {
+	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = r.Discard(len(mark))
+	}
 	for n := 1; ; n++ {
 		text, err := r.Peek(n)
 		if err != nil {

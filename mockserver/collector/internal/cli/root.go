@@ -30,7 +30,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
-	if _, never := cmd.Annotations[neverExits2]; !never && errors.As(err, new(usageError)) {
+	if _, never := cmd.Annotations[neverExits2]; !never && errors.As(err, new(usageError)) && ctx.Err() == nil {
 		return 2
 	}
 	return 1

@@ -127,7 +127,7 @@ func readObject(s string) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	text = bytes.TrimSpace(text)
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte(byteOrderMark)))
 	if !json.Valid(text) || text[0] != '{' {
 		return nil, fmt.Errorf(`%.60q is not a JSON object: use one such as '{"plan":"Pro"}'`, text)
 	}
@@ -248,7 +248,7 @@ func apiErrorOfTracking(status int, data []byte) error {
 	case json.Unmarshal(data, &said) != nil || said.Message == "":
 		return answered(status, data)
 	case said.Code == tracking.CodeUnknownWriteKey:
-		return fmt.Errorf("%s: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source", said.Message)
+		return errors.New("no source has this write key: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source")
 	}
 	return errors.New(said.Message)
 }

@@ -115,11 +115,11 @@ func newCheck() *cobra.Command {
 		Short: "Check a configuration file",
 		Long: `Read a configuration file as collector serve does, with the files and variables it
 refers to, and list all problems: file:line:column, the field, the problem and the fix.
-Misspelled settings are reported first, and the other problems once those are fixed.
-The exit code is 1 if there are problems. Nothing is started. Webhook host names are
-resolved to find addresses that egress does not allow. Secrets that every user of the
-machine can read cause a warning. With --json, the output is {right, problems,
-warnings: [{file, line, column, field, wrong, mend}]}.`,
+Misspelled settings and values of the wrong type are reported first, and the other
+problems once those are fixed. The exit code is 1 if there are problems. Nothing is
+started. Webhook host names are resolved to find addresses that egress does not allow.
+Secrets that every user of the machine can read cause a warning. With --json, the output is
+{right, problems, warnings: [{file, line, column, field, wrong, mend}]}.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

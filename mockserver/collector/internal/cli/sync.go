@@ -130,7 +130,7 @@ func (k listKind) newSync() *cobra.Command {
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
-	list, size, err := openFile(cmd.InOrStdin(), f.file)
+	list, size, err := openFile(cmd, f.file, "user IDs, one per line")
 	if err != nil {
 		return usagef("--file: %w", err)
 	}

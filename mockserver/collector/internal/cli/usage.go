@@ -31,6 +31,9 @@ func atMost(n int) cobra.PositionalArgs {
 		if len(args) > n {
 			return usagef("unexpected argument %q: see %s --help", args[n], cmd.CommandPath())
 		}
+		if slices.Contains(args, "") { // such as a variable that is not set
+			return usagef("the argument is empty: see %s --help", cmd.CommandPath())
+		}
 		return nil
 	}
 }
@@ -74,7 +77,7 @@ func suggestion(cmd *cobra.Command, prefix, name string, known []string) string 
 // the usage line.
 func exactly(n int, usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
+		if len(args) != n || slices.Contains(args, "") {
 			return usagef(usage, cmd.UseLine())
 		}
 		return nil

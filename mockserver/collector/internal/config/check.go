@@ -180,6 +180,8 @@ func isURL(text string, protocols ...string) bool {
 const (
 	// maxBody is the maximum size of a stored call, including the context of its batch.
 	maxBody = 4 << 20
+	// minQueue exceeds the size of an empty queue. A number without a unit is a number of bytes.
+	minQueue = 1 << 20
 	// minKeep exceeds the four hours of retries.
 	minKeep = 5 * time.Hour
 )
@@ -187,6 +189,9 @@ const (
 func (c *Config) checkLimits(wrong report) {
 	if c.Limits.BodyBytes > maxBody {
 		wrong("limits.bodyBytes", "is too large", "use at most 4MiB")
+	}
+	if queue := c.Limits.Queue; queue > 0 && queue < minQueue {
+		wrong("limits.queue", "has no room for calls", "use 1MiB or more, such as 8GiB")
 	}
 	if keep := c.Limits.Keep; keep > 0 && keep < minKeep {
 		wrong("limits.keep", fmt.Sprintf("is %v, but calls are retried for 4 hours", keep), "use 5h or more")

@@ -130,6 +130,7 @@ func TestProblems(t *testing.T) {
 		{"no JSON object", store + "httpConfig: '[]'", `c.yaml:2:13: httpConfig is "[]": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
 		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
+		{"a size without a unit", store + "limits: {queue: 8}", `c.yaml:2:10: limits.queue has no room for calls: use 1MiB or more, such as 8GiB`},
 		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is too large: use at most 4MiB`},
 		{"a time shorter than that of retries", store + "limits: {keep: 1h}", `c.yaml:2:10: limits.keep is 1h0m0s, but calls are retried for 4 hours: use 5h or more`},
 		{"a number", store + "limits: {batchCalls: many}", `c.yaml:2:22: limits.batchCalls is "many": use a whole number above 0`},
@@ -184,7 +185,9 @@ func TestProblems(t *testing.T) {
 		{"the format of alerts", store + "alerts:\n  webhook: https://h/\n  format: teams", `c.yaml:4:3: alerts.format is "teams": use json or slack`},
 		{"alerts after no time", store + "alerts:\n  webhook: https://h/\n  after: 5", `c.yaml:4:10: alerts.after is "5": use a duration such as 90s, 15m or 24h`},
 		{"alerts to a private network", store + "alerts:\n  webhook: http://10.0.0.1/", `c.yaml:3:3: alerts.webhook points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
-		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter name`},
+		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use 1 to 100 printable characters`},
+		{"a name with a line break", store + "destinations: [{name: \"crm\\n\", webhooks: [{url: 'https://a'}]}]", `c.yaml:2:17: destinations[0].name contains an invisible character: use 1 to 100 printable characters`},
+		{"a name twice", store + "sources: [{name: web, writeKey: a}, {name: web, writeKey: b}]", `c.yaml:2:38: sources[1].name duplicates "web": give each source a unique name`},
 		{"a relay without a key", store + "destinations: [{name: d, type: relay}]", `c.yaml:2:16: destinations[0].writeKey is empty: set the write key of the source in the other collector`},
 		{"a relay to a private address", store + "destinations: [{name: d, type: relay, writeKey: k, endpoint: 'http://10.0.0.1'}]", `c.yaml:2:52: destinations[0].endpoint points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use "webhooks" or "relay"`},
@@ -193,8 +196,13 @@ func TestProblems(t *testing.T) {
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
 		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the collector: remove it`},
 		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
-c.yaml:3:11: sources[0].name is empty: give the source a name
+c.yaml:3:11: sources[0].name is empty: use 1 to 100 printable characters
 c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
+		{"an alias without an anchor", store + "destinations:\n- name: d\n  sharedSecret: *hush\n  webhooks: [{url: 'https://a'}]", `c.yaml:4:17: the alias *hush has no anchor &hush: add the anchor, or write out the value`},
+		{"a merge without an anchor", store + "limits: {<<: *hush}", `c.yaml:2:14: the alias *hush has no anchor &hush: add the anchor, or write out the value`},
+		{"UTF-16", "\xff\xfed\x00:\x00", `c.yaml: not UTF-8: save the file in this encoding`},
+		{"Latin-1", store + "# \xe9", `c.yaml: not UTF-8: save the file in this encoding`},
+		{"a byte order mark", "\uFEFF" + store, ``},
 		{"an alias of itself", store + "sources: &a [*a]", `c.yaml:2:13: sources[0] must be a mapping, not a list: write each setting as name: value`},
 		{"a merge of itself", store + "limits: &a {<<: *a, queue: 1GB}", ``},
 	} {

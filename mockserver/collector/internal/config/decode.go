@@ -89,6 +89,11 @@ func (d *decoder) decode(data []byte, v any) {
 		anchor := n.(*ast.AnchorNode)
 		d.anchors[anchor.Name.String()] = anchor.Value
 	}
+	for _, n := range ast.Filter(ast.AliasType, root) {
+		if name := n.(*ast.AliasNode).Value.String(); d.anchors[name] == nil {
+			d.wrong(n.GetToken(), "", fmt.Sprintf("the alias *%s has no anchor &%s", name, name), "add the anchor, or write out the value")
+		}
+	}
 	d.left = maxValues
 	if d.value(root, "", reflect.ValueOf(v).Elem()); d.left < 0 {
 		d.problems = Problems{{File: d.file, Wrong: fmt.Sprintf("has more than %d values, including values that aliases repeat", maxValues), Hint: "use fewer aliases"}}

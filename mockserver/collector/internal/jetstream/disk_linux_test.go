@@ -355,6 +355,23 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestNewDirectoryOnAFullDisk checks that the error names the cause, because the error of the embedded
+// server does not.
+func TestNewDirectoryOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	filler := filepath.Join(disk, "filler")
+	command(t, "sh", "-c", "dd if=/dev/zero of="+filler+" bs=4k 2>/dev/null; truncate -s -40k "+filler) // room for the first files
+	dir := filepath.Join(disk, "data")
+	j, err := jetstream.Open(within(t), jetstream.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		_ = j.Close()
+	}
+	if want := "the disk with " + dir + " is full: free space on it: journal: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want the prefix %q", err, want)
+	}
+}
+
 // onLine is a log writer that calls do once, for the first line that contains a text.
 type onLine struct {
 	*logged

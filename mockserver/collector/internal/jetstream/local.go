@@ -80,7 +80,10 @@ func (j *Journal) withBallast(step func() error) error {
 		return err
 	}
 	j.releaseBallast()
-	return step()
+	if err = step(); err != nil {
+		err = fmt.Errorf("the disk with %s is full: free space on it: %w", j.options.Dir, err)
+	}
+	return err
 }
 
 func (j *Journal) startServer() error {

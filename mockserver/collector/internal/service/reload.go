@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -119,15 +120,16 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 // watch watches the directories that contain the files and the targets of links. It does not
 // watch the files themselves, because programs replace files.
 func watch(watcher *fsnotify.Watcher, files config.Files) error {
+	var errs []error
 	for _, path := range files.Paths() {
 		if err := watcher.Add(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("cannot watch %s: %w", path, err)
+			errs = append(errs, fmt.Errorf("cannot watch %s: %w", path, err))
 		}
 		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
 			_ = watcher.Add(filepath.Dir(target)) // without this watch, changes of the link itself are still detected
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // reloadFile reloads the configuration and returns the files to watch. If the reload fails, it
@@ -141,7 +143,7 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 		files = before
 	}
 	if err := watch(watcher, files); err != nil {
-		s.log.Warn("cannot watch all configuration files; send SIGHUP to reload", "error", err)
+		s.log.Warn("changes of some files are not detected; send SIGHUP after you change them", "error", err)
 	}
 	if c == nil {
 		return files

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -26,6 +27,9 @@ type Document struct {
 // maxDepth is the maximum number of nested levels of a document.
 const maxDepth = 100
 
+// mark is the byte order mark, which some editors write at the beginning of a file.
+var mark = []byte("\uFEFF")
+
 // A SyntaxError is a syntax error in a document.
 type SyntaxError struct {
 	Line, Column int // from 1; 0 if unknown
@@ -41,6 +45,10 @@ func Parse(text []byte) (ast.Node, error) {
 	if len(text) > MaxBytes {
 		return nil, &SyntaxError{Problem: fmt.Sprintf("larger than %d bytes", MaxBytes)}
 	}
+	if !utf8.Valid(text) {
+		return nil, &SyntaxError{Problem: "not UTF-8: save the file in this encoding"}
+	}
+	text = bytes.TrimPrefix(text, mark)
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
 		return nil, err
@@ -89,6 +97,7 @@ func checkDepth(tokens token.Tokens) error {
 
 // Read decodes a document. Syntax errors have the type *SyntaxError.
 func Read(text []byte) (*Document, error) {
+	text = bytes.TrimPrefix(text, mark)
 	root, err := Parse(text)
 	if err != nil {
 		return nil, err

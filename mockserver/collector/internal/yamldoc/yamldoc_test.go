@@ -25,6 +25,8 @@ func TestValuesMatchJSON(t *testing.T) {
 		`{"a":{"$regexp":"^a\\.b"}}`:  `{"a":{"$regexp":"^a\\.b"}}`,
 		"a: '1'\nb: \"true\"\nc: yes": `{"a":"1","b":"true","c":"yes"}`,
 		"1: x\ntrue: y":               `{"1":"x","true":"y"}`,
+		"\uFEFFa: 1":                  `{"a":1}`,
+		"\uFEFF{\"a\":1e3}":           `{"a":1000}`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			d, err := yamldoc.Read([]byte(text))
