@@ -347,7 +347,8 @@ func checkKey(writeKey string) error {
 // parseURL parses the URL of a setting, which must be http or https. The error does not
 // contain a password.
 func parseURL(name, text, example string) (*url.URL, error) {
-	example = cmp.Or(spell.URL(text), example)
+	protocol, host := spell.Protocol(text)
+	example = cmp.Or(protocol+host, example)
 	u, err := url.Parse(text)
 	if err != nil {
 		var parse *url.Error // url.Error contains the URL, so only its Err is used

@@ -1,5 +1,4 @@
-// Package spell suggests a known name for a misspelled name, and a URL for an address without a
-// protocol.
+// Package spell suggests a known name for a misspelled name, and the protocol for an address without one.
 package spell
 
 import (
@@ -13,22 +12,22 @@ import (
 // maxHost is the maximum length of a host that a suggestion contains, in bytes.
 const maxHost = 100
 
-// URL returns the protocol and the host of the URL that an address without a protocol stands for, such
-// as http://localhost:8080 for localhost:8080. The protocol is https for a host on the internet, and http
-// otherwise. URL returns "" if the address is something else, contains credentials, or has a host that is
-// long or not ASCII.
-func URL(address string) string {
+// Protocol returns the probable protocol of an address without one, and the address's host: "https://" for
+// a host on the internet, and "http://" for one in a private network. It returns empty strings if the
+// address has a protocol or credentials, is not the beginning of a URL, or has a host that is long or not
+// ASCII.
+func Protocol(address string) (protocol, host string) {
 	u, err := url.Parse("http://" + address)
 	if err != nil || strings.Contains(address, "://") || u.Hostname() == "" || u.User != nil || strings.HasSuffix(u.Host, ":") {
-		return ""
+		return "", ""
 	}
 	if len(u.Host) > maxHost || strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return ""
+		return "", ""
 	}
 	if isPublic(strings.ToLower(u.Hostname())) {
-		u.Scheme = "https"
+		return "https://", u.Host
 	}
-	return u.Scheme + "://" + u.Host
+	return "http://", u.Host
 }
 
 // isPublic reports whether a host is probably on the internet, not in a private network.

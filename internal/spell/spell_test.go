@@ -37,18 +37,27 @@ func TestClosest(t *testing.T) {
 	}
 }
 
-func TestURL(t *testing.T) {
-	for address, want := range map[string]string{
-		"localhost:8080": "http://localhost:8080", "127.0.0.1/hook": "http://127.0.0.1", "[::1]:80": "http://[::1]:80",
-		"collector:8080/v1": "http://collector:8080", "example.com?token=secret": "https://example.com", "example.com:443": "https://example.com:443",
-		"10.0.0.1:80": "http://10.0.0.1:80", "203.0.113.5": "https://203.0.113.5", "host.docker.internal:3000": "http://host.docker.internal:3000",
-		"c.default.svc.cluster.local": "http://c.default.svc.cluster.local", "App.Localhost": "http://App.Localhost", "[2001:db8::1]": "https://[2001:db8::1]",
-		"": "", "/v1": "", "//example.com": "", "http:/example.com": "", "http:example.com": "", "http://example.com": "", "://x": "",
-		"user:secret@example.com": "", "exa mple.com": "", ":8080": "", "example.com:port": "", "b\u202ecom": "",
-		strings.Repeat("a", 101): "",
+func TestProtocol(t *testing.T) {
+	for _, c := range []struct{ address, protocol, host string }{
+		{"localhost:8080", "http://", "localhost:8080"},
+		{"127.0.0.1/hook", "http://", "127.0.0.1"},
+		{"[::1]:80", "http://", "[::1]:80"},
+		{"collector:8080/v1?a=b", "http://", "collector:8080"},
+		{"10.0.0.1:80", "http://", "10.0.0.1:80"},
+		{"App.Localhost", "http://", "App.Localhost"},
+		{"host.docker.internal:3000", "http://", "host.docker.internal:3000"},
+		{"c.default.svc.cluster.local", "http://", "c.default.svc.cluster.local"},
+		{"example.com?token=secret", "https://", "example.com"},
+		{"example.com:443", "https://", "example.com:443"},
+		{"203.0.113.5", "https://", "203.0.113.5"},
+		{"[2001:db8::1]", "https://", "[2001:db8::1]"},
+		{address: ""}, {address: "/v1"}, {address: "//example.com"}, {address: ":8080"}, {address: "://x"},
+		{address: "http:/example.com"}, {address: "http:example.com"}, {address: "http://example.com"}, {address: "ftp://localhost"},
+		{address: "user:secret@example.com"}, {address: "exa mple.com"}, {address: "example.com:port"}, {address: "b\u202ecom"},
+		{address: strings.Repeat("a", 101)},
 	} {
-		if got := URL(address); got != want {
-			t.Errorf("URL(%q) = %q, want %q", address, got, want)
+		if protocol, host := Protocol(c.address); protocol != c.protocol || host != c.host {
+			t.Errorf("Protocol(%q) = %q, %q, want %q, %q", c.address, protocol, host, c.protocol, c.host)
 		}
 	}
 }

@@ -153,8 +153,8 @@ func (p *problems) url(field, text, credentials string) {
 		p.add(field, "is empty", exampleURL)
 		return
 	}
-	if start := spell.URL(text); start != "" {
-		p.add(field, "has no protocol", "start it with "+start)
+	if protocol, host := spell.Protocol(text); protocol != "" {
+		p.add(field, "has no protocol", "start it with "+protocol+host)
 		return
 	}
 	u, err := url.Parse(text)

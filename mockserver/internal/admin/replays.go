@@ -25,9 +25,10 @@ type replayInput struct {
 
 // A replayView reports the number of replayed or matching calls.
 type replayView struct {
-	Destination string `json:"destination"`
-	Calls       int    `json:"calls"`
-	DryRun      bool   `json:"dryRun"`
+	Destination string   `json:"destination"`
+	Calls       int      `json:"calls"`
+	DryRun      bool     `json:"dryRun"`
+	Missing     []string `json:"missing,omitempty"` // selected messageIds without a matching call
 }
 
 func readSelection(r *http.Request) (sel engine.Selection, err error) {
@@ -59,8 +60,11 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := r.PathValue("destination")
+	if len(sel.IDs) > 0 {
+		sel.Found = map[string]bool{}
+	}
 	n, err := a.c.Replay(r.Context(), name, sel)
-	return replayView{name, n, sel.DryRun}, err
+	return replayView{name, n, sel.DryRun, slices.DeleteFunc(sel.IDs, func(id string) bool { return sel.Found[id] })}, err
 }
 
 // startReplay starts a replay in the background.
@@ -118,5 +122,5 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: no call %s of source %s to replay to destination %s", state.ErrUnknown, text.Quote(maxName, id), text.Quote(maxName, source), text.Quote(maxName, in.Destination))
 	}
-	return replayView{in.Destination, n, in.DryRun}, err
+	return replayView{Destination: in.Destination, Calls: n, DryRun: in.DryRun}, err
 }

@@ -105,7 +105,7 @@ func (w *Worker) reopen(ctx context.Context) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.reader == nil {
-			w.reader, w.attached = reader, reader.Since()
+			w.reader, w.attached = reader, Attachment{reader.Since()}
 		}
 	}
 }

@@ -107,9 +107,9 @@ type Worker struct {
 
 	mu        sync.Mutex // guards the fields below
 	state     workerState
-	admitting scope              // ends when the worker stops running; replaced when it resumes
-	reader    journal.Reader     // nil after the journal has closed it, until reopened
-	attached  time.Time          // when the destination was attached
+	admitting scope          // ends when the worker stops running; replaced when it resumes
+	reader    journal.Reader // nil after the journal has closed it, until reopened
+	attached  Attachment
 	wake      context.CancelFunc // makes next check again
 }
 
@@ -226,7 +226,7 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	old := w.settings.Swap(now)
 	w.gate.configure(w.maxCalls(now), d.MaxPerSecond, old != nil && !sameWebhooks(old.Destination, &d))
 	if reader != nil {
-		w.reader, w.attached = reader, reader.Since()
+		w.reader, w.attached = reader, Attachment{reader.Since()}
 	}
 }
 
@@ -296,8 +296,17 @@ func (w *Worker) enter(to workerState) {
 // stored, or ctx ends. It also waits for results that the journal cannot store yet.
 func (w *Worker) WaitForObservers(ctx context.Context) error { return w.ending.Wait(ctx, w.name) }
 
-// AttachedSince returns when the destination was attached.
-func (w *Worker) AttachedSince() time.Time {
+// An Attachment is the attachment of a destination to the journal.
+type Attachment struct {
+	Since time.Time // the destination gets no earlier calls
+}
+
+// Covers reports whether a result with this time is a result of the destination, and not of a removed
+// destination with the same name. It compares the clocks of the store and of a collector.
+func (a Attachment) Covers(at time.Time) bool { return !at.Before(a.Since) }
+
+// Attachment returns the current attachment of the destination.
+func (w *Worker) Attachment() Attachment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.attached
@@ -306,7 +315,7 @@ func (w *Worker) AttachedSince() time.Time {
 // CountsSince returns the time since which attempts describe the destination: when it was attached or,
 // if later, when it recovered.
 func (w *Worker) CountsSince() time.Time {
-	attached, recovered := w.AttachedSince(), w.gate.recoveredAt()
+	attached, recovered := w.Attachment().Since, w.gate.recoveredAt()
 	if recovered.After(attached) {
 		return recovered
 	}

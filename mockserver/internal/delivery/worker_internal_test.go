@@ -170,14 +170,14 @@ func TestWorkerReopensItsQueue(t *testing.T) {
 			}
 			return memory.Attach(ctx, "d", nil)
 		}
-		before := w.AttachedSince()
+		before := w.Attachment().Since
 		w.Start()
 		time.Sleep(time.Hour)
 		require.NoError(t, memory.Detach(t.Context(), "d"))
 		time.Sleep(3 * journalRetry)
 		synctest.Wait()
 		assert.Equal(t, 3, tries)
-		assert.Equal(t, time.Hour+3*journalRetry, w.AttachedSince().Sub(before))
+		assert.Equal(t, time.Hour+3*journalRetry, w.Attachment().Since.Sub(before))
 		appendCalls(t, memory, "m")
 		assert.Equal(t, "m", <-delivered)
 		w.Stop()

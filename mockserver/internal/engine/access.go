@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
@@ -70,19 +72,19 @@ func (c *Collector) Send(ctx context.Context, r sender.Request) webhook.Attempt 
 	return c.sender.Send(ctx, r)
 }
 
-// An AttachedDestination is a destination with its attachment time.
+// An AttachedDestination is a destination with its attachment.
 type AttachedDestination struct {
 	tracking.Destination
-	since time.Time // attachment time; the destination gets no earlier calls
+	delivery.Attachment
 }
 
-// Attached returns the current destinations with their attachment times.
+// Attached returns the current destinations with their attachments.
 func (c *Collector) Attached() []AttachedDestination {
 	settings := c.Settings()
 	attached := make([]AttachedDestination, 0, len(settings.Destinations))
 	for _, d := range settings.Destinations {
 		if w := c.workers.of(d.Name); w != nil {
-			attached = append(attached, AttachedDestination{d, w.AttachedSince()})
+			attached = append(attached, AttachedDestination{d, w.Attachment()})
 		}
 	}
 	return attached
@@ -104,18 +106,51 @@ func (c *Collector) UnknownDestination(name string) (problem, hint string) {
 
 // Gets reports whether the journal stores the call for the destination.
 func (d *AttachedDestination) Gets(c *tracking.Call) bool {
-	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
-}
-
-// AttachedAfter reports whether e is older than the attachment, so that it belongs to a previous
-// destination with the same name. It compares the clocks of the store and of a collector.
-func (d *AttachedDestination) AttachedAfter(e *tracking.Ended) bool {
-	return e.Destination == d.Name && e.At.Before(d.since)
+	return !c.ReceivedAt.Before(d.Since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
 }
 
 // Routes reports whether the destination delivers the call. If not, it returns the reason.
 func (d *AttachedDestination) Routes(c *tracking.Call) (deliver bool, reason string) {
 	return routing.Route(&d.Destination, c)
+}
+
+// IsPrevious reports whether e is a result of a removed destination with the same name as one of the
+// destinations.
+func IsPrevious(e *tracking.Ended, destinations []AttachedDestination) bool {
+	for i := range destinations {
+		if d := &destinations[i]; d.Name == e.Destination {
+			return !d.Covers(e.At)
+		}
+	}
+	return false
+}
+
+// States yields the latest result of a call at each destination that receives the call or has a result
+// for it. It omits results of previous destinations with the same name. A destination without a result
+// is pending since the call was received. The second value is false if its result may have expired.
+func States(r *tracking.Record, destinations []AttachedDestination) iter.Seq2[tracking.Ended, bool] {
+	return func(yield func(tracking.Ended, bool) bool) {
+		for i := range destinations {
+			d := &destinations[i]
+			last, decided := r.Last(d.Name)
+			if decided = decided && d.Covers(last.At); !decided {
+				last = tracking.Ended{Destination: d.Name, At: r.Call.ReceivedAt}
+			}
+			if (decided || d.Gets(&r.Call)) && !yield(last, decided || !r.Partial) {
+				return
+			}
+		}
+		for i := range r.Ends {
+			name := r.Ends[i].Destination
+			if slices.ContainsFunc(destinations, func(d AttachedDestination) bool { return d.Name == name }) ||
+				slices.ContainsFunc(r.Ends[:i], func(e tracking.Ended) bool { return e.Destination == name }) {
+				continue
+			}
+			if last, _ := r.Last(name); !yield(last, true) {
+				return
+			}
+		}
+	}
 }
 
 // A DestinationOverview is a destination with its status and ledger.

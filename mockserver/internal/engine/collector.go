@@ -223,7 +223,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 // removed the destination and added it again.
 func (c *Collector) reader(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	reader, err := c.config.Journal.Attach(ctx, destination, sources)
-	if w := c.workers.of(destination); err == nil && w != nil && !reader.Since().Equal(w.AttachedSince()) {
+	if w := c.workers.of(destination); err == nil && w != nil && !reader.Since().Equal(w.Attachment().Since) {
 		c.forget(destination)
 	}
 	return reader, err

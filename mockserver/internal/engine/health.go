@@ -89,7 +89,7 @@ func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
 		destination := w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.AttachedSince(), Measures: c.measures.Of(destination.Name)}
+		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.measures.Of(destination.Name)}
 		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)

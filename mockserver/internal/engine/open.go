@@ -78,7 +78,7 @@ func New(config Config) (*Collector, error) {
 	if !config.Shared { // collectors that share the store would overwrite each other's data
 		isCurrent := func(name string, at time.Time) bool {
 			w := c.workers.of(name)
-			return w != nil && !at.Before(w.AttachedSince())
+			return w != nil && w.Attachment().Covers(at)
 		}
 		c.shapes.Start(config.State, config.Logger)
 		c.measures.Start(config.State, config.Logger, isCurrent)

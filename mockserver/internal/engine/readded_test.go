@@ -39,8 +39,8 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 					Destinations: crm, Journal: j,
 					WrapTransport: answering(func(string) (int, string) { return 400, "" }),
 				})
-				failed := func() (n int) {
-					match := rows.ReadFilter(url.Values{"q": {"status:failed"}}).Matcher(c.Attached())
+				found := func(query string) (n int) {
+					match := rows.ReadFilter(url.Values{"q": {query}}).Matcher(c.Attached())
 					c.History().Scan(history.Newest, func(i *history.Item) bool {
 						if match(i) {
 							n++
@@ -52,7 +52,8 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 				send(t, c, "old", 3)
 				synctest.Wait()
 				require.Equal(t, engine.DestinationFailing, c.Status()[0].State)
-				require.Equal(t, 3, failed())
+				require.Equal(t, 3, found("status:failed"))
+				require.Equal(t, 3, found("400"))
 
 				time.Sleep(time.Second)
 				require.NoError(t, replace(c, j))
@@ -63,7 +64,8 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 				assert.Zero(t, s.Measures.Day.Attempts)
 				assert.Nil(t, s.Measures.LastFailure)
 				assert.Empty(t, c.Problems().Failed)
-				assert.Zero(t, failed())
+				assert.Zero(t, found("status:failed"))
+				assert.Zero(t, found("400"), "a search for the reason")
 				record, ok := c.History().Find("key", "old-0")
 				require.True(t, ok)
 				assert.Len(t, record.Ends, 1, "the history of the call")
@@ -75,7 +77,7 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 				send(t, c, "new", 2)
 				synctest.Wait()
 				assert.Equal(t, 2, c.Status()[0].RecentFailures)
-				assert.Equal(t, 2, failed())
+				assert.Equal(t, 2, found("status:failed"))
 			})
 		})
 	}

@@ -52,6 +52,8 @@ type Selection struct {
 	EndedBefore time.Time `json:"-"`
 	// DryRun counts the calls without replaying them.
 	DryRun bool `json:"dryRun"`
+	// Found, if not nil, receives the messageIds of the selected calls.
+	Found map[string]bool `json:"-"`
 }
 
 // byFailure reports whether the selection has a cause or a time of failure.
@@ -163,6 +165,9 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 	for _, calls := range sequences {
 		for call, err := range calls {
 			if err == nil && sel.Matches(&call.Call) {
+				if sel.Found != nil {
+					sel.Found[call.ID] = true
+				}
 				err = r.add(ctx, call)
 			}
 			if err != nil {
@@ -268,11 +273,11 @@ func (r *replay) recorded(ctx context.Context, sel *Selection) iter.Seq2[selecte
 			return
 		}
 		r.waitForObservers(ctx)
-		since := r.worker.AttachedSince()
+		attachment := r.worker.Attachment()
 		for record := range r.collector.config.History.Backward(0) {
 			s, decided := record.Last(r.destination)
 			switch {
-			case !decided, s.State != sel.State, s.At.Before(since), isQuarantine(s.Reason):
+			case !decided, s.State != sel.State, !attachment.Covers(s.At), isQuarantine(s.Reason):
 			case !sel.EndedBefore.IsZero() && !s.At.Before(sel.EndedBefore):
 			case !yield(selectedCall{record.Call, traceOf(&record), s.Reason}, nil):
 				return

@@ -50,37 +50,16 @@ func NewCall(r *tracking.Record, destinations []engine.AttachedDestination) Call
 	return c
 }
 
-// Latest returns the latest outcome of a call at each destination, sorted by name. A destination
-// without an outcome is pending since the call was received, unless its outcome may have expired. Latest
-// ignores outcomes of previous destinations with the same name.
+// Latest returns the known states of a call, sorted by destination; see [engine.States].
 func Latest(r *tracking.Record, destinations []engine.AttachedDestination) []tracking.Ended {
 	var all []tracking.Ended
-	add := func(e tracking.Ended) {
-		at, found := slices.BinarySearchFunc(all, e.Destination, func(e tracking.Ended, name string) int { return strings.Compare(e.Destination, name) })
-		if !found {
-			all = slices.Insert(all, at, e)
+	for e, known := range engine.States(r, destinations) {
+		if known {
+			all = append(all, e)
 		}
 	}
-	for _, e := range slices.Backward(r.Ends) {
-		if !isPrevious(&e, destinations) {
-			add(e)
-		}
-	}
-	for _, d := range destinations {
-		if !r.Partial && d.Gets(&r.Call) {
-			add(tracking.Ended{Destination: d.Name, At: r.Call.ReceivedAt, Outcome: tracking.Outcome{State: tracking.StatePending}})
-		}
-	}
+	slices.SortFunc(all, func(a, b tracking.Ended) int { return strings.Compare(a.Destination, b.Destination) })
 	return all
-}
-
-func isPrevious(e *tracking.Ended, destinations []engine.AttachedDestination) bool {
-	for i := range destinations {
-		if destinations[i].AttachedAfter(e) {
-			return true
-		}
-	}
-	return false
 }
 
 // A Rejected is a rejected call or a refused request.

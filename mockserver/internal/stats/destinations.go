@@ -15,7 +15,7 @@ import (
 // maxDestinations is the maximum number of destinations that are counted.
 const maxDestinations = 1000
 
-// A Failure is a failed attempt.
+// A Failure is a failed request.
 type Failure struct {
 	At     time.Time      `json:"at"`
 	Status int            `json:"status,omitempty"` // status of the response; 0 if there was none
@@ -33,7 +33,7 @@ type Measures struct {
 	LastFailure *Failure  `json:"lastFailure,omitempty"`
 }
 
-// Destinations counts the attempts of each destination. It is safe for concurrent use.
+// Destinations counts the requests of each destination. A batch is one request. Destinations is safe for concurrent use.
 type Destinations struct {
 	persister *state.Persister[destinationRecord]
 
@@ -63,7 +63,7 @@ func NewDestinations() *Destinations {
 // Observe implements event.Observer.
 func (ds *Destinations) Observe(e event.Event) {
 	a, ok := e.(tracking.Attempt)
-	if !ok || a.Reason == webhook.ReasonCanceled {
+	if !ok || a.Shared || a.Reason == webhook.ReasonCanceled {
 		return
 	}
 	class := -1
@@ -76,10 +76,8 @@ func (ds *Destinations) Observe(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	failed := a.Verdict != webhook.Success
-	if !a.Shared {
-		d.hour.add(ended, failed, class)
-		d.day.add(ended, failed, class)
-	}
+	d.hour.add(ended, failed, class)
+	d.day.add(ended, failed, class)
 	d.last, d.changed = ended, true
 	if failed {
 		d.plainError = a.Error

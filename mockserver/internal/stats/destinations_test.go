@@ -95,6 +95,19 @@ func TestUnsentAttemptsHaveNoDuration(t *testing.T) {
 	}
 }
 
+// One call of a batch is delivered, and its attempt represents the request. Another is refused.
+func TestLastFailureIsCounted(t *testing.T) {
+	d := stats.NewDestinations()
+	d.Observe(attempt("crm", time.Millisecond, nil))
+	d.Observe(attempt("crm", time.Millisecond, func(a *tracking.Attempt) {
+		refused(a)
+		a.Shared = true
+	}))
+	if m := d.Of("crm"); m.Day.Attempts != 1 || m.Day.Failed != 0 || m.LastFailure != nil {
+		t.Errorf("%+v, want one successful request", m)
+	}
+}
+
 func TestDeletedDestinationStartsAtZero(t *testing.T) {
 	d := stats.NewDestinations()
 	d.Observe(attempt("crm", time.Millisecond, refused))

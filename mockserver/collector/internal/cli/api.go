@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -240,13 +241,10 @@ func (c *client) base() (string, error) {
 	return strings.TrimRight(base, "/"), nil
 }
 
-// withProtocol adds the protocol to an address that has none (see spell.URL).
+// withProtocol adds the protocol to an address that has none.
 func withProtocol(address string) string {
-	protocol, _, found := strings.Cut(spell.URL(address), "//")
-	if !found {
-		return address
-	}
-	return protocol + "//" + address
+	protocol, _ := spell.Protocol(address)
+	return protocol + address
 }
 
 // setting returns the value of a flag, or of an environment variable if the flag is empty, and
@@ -263,6 +261,36 @@ const (
 	maxSecret       = 64 << 10
 	maxCertificates = 4 << 20
 )
+
+// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
+func openFile(cmd *cobra.Command, path string) (io.ReadCloser, int64, error) {
+	if path == "-" {
+		if live.IsTerminal(cmd.InOrStdin()) {
+			fmt.Fprintln(cmd.ErrOrStderr(), "reading standard input; press Ctrl-D to finish")
+		}
+		return cancelable(cmd.Context(), cmd.InOrStdin()), -1, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
+// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
+func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err)
+	}()
+	return r
+}
 
 // readUpTo reads a file of at most limit bytes.
 func readUpTo(path string, limit int64) ([]byte, error) {
@@ -364,16 +392,32 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error, or until ctx ends.
-func poll(ctx context.Context, done func() (bool, error)) error {
+// poll calls done until it returns true or an error. If ctx ends first, the error says that work, such as
+// a replay, continues.
+func poll(ctx context.Context, work string, done func() (bool, error)) error {
 	for {
-		if ok, err := done(); ok || err != nil {
-			return err
+		ok, err := done()
+		if !ok && err == nil {
+			err = pause.For(ctx, waitPause)
 		}
-		if err := pause.For(ctx, waitPause); err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("stopped waiting; %s continues in the collector", work)
+		case ok || err != nil:
 			return err
 		}
 	}
+}
+
+// pollFor is like poll, but ends after limit without an error. It reports whether done returned true.
+func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := poll(limited, work, done)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // A parameter is a flag that sets a query parameter of the admin API.

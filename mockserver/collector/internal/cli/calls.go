@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -349,6 +348,11 @@ func (c *client) showCall(cmd *cobra.Command, id string) error {
 	return nil
 }
 
+// callPath returns the API path of a call.
+func callPath(source, id string) string {
+	return "/calls/" + url.PathEscape(source) + "/" + url.PathEscape(id)
+}
+
 // getOne returns the call at an API path and its attempts.
 func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[export.AttemptList], err error) {
 	if one, err = get[call](ctx, c, path); err == nil {
@@ -358,7 +362,7 @@ func (c *client) getOne(ctx context.Context, path string) (one answer[call], lis
 }
 
 func (c *client) showOne(cmd *cobra.Command, source, id string) error {
-	one, list, err := c.getOne(cmd.Context(), "/calls/"+url.PathEscape(source)+"/"+url.PathEscape(id))
+	one, list, err := c.getOne(cmd.Context(), callPath(source, id))
 	if err != nil {
 		return err
 	}
@@ -482,9 +486,6 @@ exit code is 1.`,
 
 // countReplay prints the number of calls that a replay would select.
 func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Values) error {
-	if err := c.checkIDs(cmd.Context(), destination, q); err != nil {
-		return err
-	}
 	found, err := c.matching(cmd.Context(), destination, q)
 	if err != nil {
 		return err
@@ -495,33 +496,24 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 	})
 }
 
-// matches is the number of calls that a replay would select.
-type matches struct{ Calls int }
-
-// checkIDs returns an error if a replay would select no call for a messageId in q.
-func (c *client) checkIDs(ctx context.Context, destination string, q url.Values) error {
-	var missing []string
-	for _, id := range q["messageId"] {
-		one := maps.Clone(q)
-		one.Set("messageId", id)
-		found, err := c.matching(ctx, destination, one)
-		if err != nil {
-			return err
-		}
-		if found.read.Calls == 0 {
-			missing = append(missing, text.Quote(text.MaxRepeated, id))
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
-			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
-	}
-	return nil
+// matches describes the calls that a replay would select.
+type matches struct {
+	Calls   int
+	Missing []string // messageIds without a call
 }
 
-// matching counts the calls that a replay would select.
+// matching counts the calls that a replay would select. It returns an error if there is no call for a
+// messageId in q.
 func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
-	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+	found, err := ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+	if missing := found.read.Missing; err == nil && len(missing) > 0 {
+		for i, id := range missing {
+			missing[i] = text.Quote(text.MaxRepeated, id)
+		}
+		err = fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
+	}
+	return found, err
 }
 
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
@@ -529,15 +521,17 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
-	if err := c.checkIDs(ctx, destination, q); err != nil {
-		return answer[engine.ReplayRun]{}, err
+	if q.Has("messageId") {
+		if _, err := c.matching(ctx, destination, q); err != nil {
+			return answer[engine.ReplayRun]{}, err
+		}
 	}
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {
 		return run, err
 	}
 	id := run.read.ID
-	err = poll(ctx, func() (bool, error) {
+	err = poll(ctx, "replay "+id, func() (bool, error) {
 		newest, err := get[engine.ReplayRun](ctx, c, "/replays/"+url.PathEscape(id))
 		if err != nil {
 			return true, err
@@ -554,9 +548,6 @@ func (c *client) replay(ctx context.Context, destination string, q url.Values, s
 		shown.say(fmt.Sprintf("%d of %d calls %s%s%s", n, of, doing, percent(int64(n), int64(of)), shown.remaining(int64(n), int64(of))))
 		return false, nil
 	})
-	if ctx.Err() != nil {
-		err = fmt.Errorf("stopped waiting; replay %s continues in the collector", id)
-	}
 	return run, err
 }
 

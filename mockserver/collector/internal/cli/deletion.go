@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,11 +66,11 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 	}
 	list, _, err := openFile(cmd, file)
 	if err != nil {
-		return nil, err
+		return nil, usagef("--file: %w", err)
 	}
 	defer list.Close()
 	lines := bufio.NewScanner(list)
-	for mark := byteOrderMark; lines.Scan(); mark = "" {
+	for mark := byteOrderMark; lines.Scan(); mark = "" { // only the first line can begin with it
 		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
 			users = append(users, user)
 		}
@@ -84,15 +83,13 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 
 // awaitDeletion waits until a request is complete and prints its result.
 func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
+	ctx := cmd.Context()
 	var d answer[users.Deletion]
-	waiting, cancel := context.WithTimeout(cmd.Context(), wait)
-	defer cancel()
-	err := poll(waiting, func() (done bool, err error) {
-		// If the timeout passes during a request, the request is still completed.
-		d, err = get[users.Deletion](context.WithoutCancel(waiting), c, "/deletions/"+url.PathEscape(id))
+	complete, err := pollFor(ctx, wait, "deletion request "+id, func() (complete bool, err error) {
+		d, err = get[users.Deletion](ctx, c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
-	if err != nil && waiting.Err() == nil {
+	if err != nil {
 		return err
 	}
 	if err := printAnswer(cmd, c, d, "", printDeletion); err != nil {
@@ -102,7 +99,7 @@ func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration
 	switch {
 	case d.read.LostRecord:
 		return errors.New("the request was lost to corruption: send it again")
-	case d.read.CompletedAt.IsZero():
+	case !complete:
 		return fmt.Errorf("%s still pending after %v", count(sums.Pending, "notification"), wait)
 	case sums.Failed > 0:
 		return fmt.Errorf("%s failed: see collector deletions %s --state failed", count(sums.Failed, "notification"), d.read.ID)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -261,51 +260,6 @@ func (c *client) confirmRemoval(cmd *cobra.Command, path string) error {
 		return nil
 	}
 	return errors.New("nothing was removed")
-}
-
-func newOpen() *cobra.Command {
-	var c client
-	var printOnly bool
-	cmd := &cobra.Command{
-		Use:   "open [MESSAGE-ID]",
-		Short: "Open the inspector, or a call in it, in the browser",
-		Long: `Open the inspector in the browser, or the page of a call. Without a browser, or with
---print, print the URL.`,
-		Example:           "  collector open\n  collector open --print",
-		Args:              atMostOne,
-		ValidArgsFunction: onlyFirst(c.messageIDs()),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
-		defer cancel()
-		page, err := c.base()
-		if err != nil {
-			return err
-		}
-		page += "/"
-		if len(args) == 1 {
-			found, err := c.mustFind(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			page += "calls/" + found[0].Ref
-		}
-		if c.output.data() {
-			return c.output.print(cmd.OutOrStdout(), map[string]any{"url": page}, "")
-		}
-		if printOnly {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
-			return err
-		}
-		if err := openPage(page); err != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "collector:", err)
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
-			return err
-		}
-		return nil
-	}
-	cmd.Flags().BoolVar(&printOnly, "print", false, "print the URL instead of opening it")
-	return c.addTo(cmd)
 }
 
 // readHeaders parses the values of --header flags.

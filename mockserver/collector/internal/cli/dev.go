@@ -120,15 +120,24 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 		welcome = cmd.ErrOrStderr()
 	}
 	f.welcome(welcome, c.url, c.secret)
-	shown := f.show(ctx, cmd, followed{client: c}, log)
-	if !f.drawn(cmd) {
-		if shown != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", plainLines(shown.Error()))
-			shown = nil
-		}
-		<-ctx.Done()
+	source, out := followed{client: c}, cmd.OutOrStdout()
+	switch {
+	case f.quiet:
+	case f.json:
+		err = live.Print(ctx, source, devFirst, out, live.JSON)
+	case live.CanDraw(out) && live.IsTerminal(cmd.InOrStdin()):
+		err = live.Show(ctx, live.Config{
+			Source: source, Title: "collector dev", URL: c.url, Open: openPage, Log: log, In: cmd.InOrStdin(), Out: out,
+		})
+		return errors.Join(err, stop())
+	default:
+		err = live.Print(ctx, source, devFirst, out, live.Lines)
 	}
-	return errors.Join(shown, stop())
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "collector: activity is no longer shown:", plainLines(err.Error()))
+	}
+	<-ctx.Done()
+	return stop()
 }
 
 // start runs a collector, and returns a client for it and a function that stops it. level may be nil.
@@ -153,27 +162,6 @@ func (f *devFlags) start(ctx context.Context, log *slog.Logger, level *slog.Leve
 		return <-ran
 	}
 	return &client{url: s.AdminURL(), secret: settings.Admin.Token, requester: &http.Client{}}, stop, nil
-}
-
-// drawn reports whether activity is shown in the terminal UI.
-func (f *devFlags) drawn(cmd *cobra.Command) bool {
-	return !f.quiet && !f.json && live.CanDraw(cmd.OutOrStdout()) && live.IsTerminal(cmd.InOrStdin())
-}
-
-// show shows activity in the selected format until ctx ends.
-func (f *devFlags) show(ctx context.Context, cmd *cobra.Command, source followed, log *live.Log) error {
-	switch {
-	case f.quiet:
-		return nil
-	case f.json:
-		return live.Print(ctx, source, devFirst, cmd.OutOrStdout(), live.JSON)
-	case !f.drawn(cmd):
-		return live.Print(ctx, source, devFirst, cmd.OutOrStdout(), live.Lines)
-	}
-	return live.Show(ctx, live.Config{
-		Source: source, Title: "collector dev", URL: source.client.url, Open: openPage, Log: log,
-		In: cmd.InOrStdin(), Out: cmd.OutOrStdout(),
-	})
 }
 
 // config converts the flags to a configuration.
@@ -280,20 +268,21 @@ func (f *devFlags) check(c *config.Config) error {
 
 // flagOf returns the flag that set a field of the settings.
 func (f *devFlags) flagOf(field string) string {
+	if _, header, ok := strings.Cut(field, "].headers["); ok {
+		return "--header " + strings.TrimSuffix(header, "]")
+	}
 	var d, w int
 	n, _ := fmt.Sscanf(field, "destinations[%d].webhooks[%d]", &d, &w)
-	_, header, ofHeader := strings.Cut(field, "].headers[")
+	if len(f.webhooks) > 0 {
+		d-- // the first destination has the URLs of all --webhook flags
+	}
 	switch {
-	case ofHeader:
-		return "--header " + strings.TrimSuffix(header, "]")
-	case len(f.webhooks) == 0:
-		d++
-	case d == 0 && n < 2: // a problem with the number of webhooks
-		return "--webhook"
-	case d == 0:
+	case d >= 0:
+		return fmt.Sprintf("--forward %q", f.forwards[d])
+	case n == 2:
 		return fmt.Sprintf("--webhook %q", f.webhooks[w])
 	}
-	return fmt.Sprintf("--forward %q", f.forwards[d-1])
+	return "--webhook" // a problem with the number of webhooks
 }
 
 // welcome prints the addresses and an example.

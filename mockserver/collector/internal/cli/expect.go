@@ -60,7 +60,7 @@ not respond; 2 if the command line or the file is invalid.`,
 		}
 		err = printAnswer(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
 			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
-				return strings.TrimSuffix(place(file, doc.Line([]any{"expect", i})), ":")
+				return place(file, doc.Line([]any{"expect", i}))
 			})))
 			return err
 		})
@@ -122,7 +122,7 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 func readExpectations(cmd *cobra.Command, file string) (*yamldoc.Document, error) {
 	f, _, err := openFile(cmd, file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--file: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxBytes+1))
@@ -132,20 +132,20 @@ func readExpectations(cmd *cobra.Command, file string) (*yamldoc.Document, error
 	doc, err := yamldoc.Read(text)
 	var syntax *yamldoc.SyntaxError
 	if errors.As(err, &syntax) {
-		return nil, fmt.Errorf("%s %s", place(file, syntax.Line), syntax.Problem)
+		return nil, fmt.Errorf("%s: %s", place(file, syntax.Line), syntax.Problem)
 	}
 	return doc, err
 }
 
-// place returns the prefix of a message about a line in a file.
+// place returns a file and a line, unless the line is 0, for the beginning of a message.
 func place(file string, line int) string {
 	if file == "-" {
 		file = "standard input"
 	}
 	if line == 0 {
-		return file + ":"
+		return file
 	}
-	return fmt.Sprintf("%s:%d:", file, line)
+	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // mistakes returns a usageError that lists problems by line.
@@ -155,7 +155,7 @@ func mistakes(file string, doc *yamldoc.Document, problems []expect.Problem) err
 	})
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i] = place(file, doc.Line(p.Path)) + " " + p.String()
+		lines[i] = place(file, doc.Line(p.Path)) + ": " + p.String()
 	}
 	return usagef("%s", strings.Join(lines, "\n"))
 }

@@ -9,9 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,9 +48,7 @@ func (f followed) Activity(ctx context.Context, after string, limit int, newest 
 }
 
 // pathOf returns the API path of an activity's call.
-func pathOf(a live.Activity) string {
-	return "/calls/" + url.PathEscape(a.Source) + "/" + url.PathEscape(a.MessageID)
-}
+func pathOf(a live.Activity) string { return callPath(a.Source, a.MessageID) }
 
 // Replay implements live.Source.
 func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
@@ -196,33 +191,11 @@ func (f followed) curlToCollector(source, kind string, body []byte) (string, err
 // curl formats a request in the same way as package copyas. Unlike copyas, it does not replace secrets
 // in headers.
 func curl(options, url string, header http.Header, body string) string {
-	words := []string{strings.TrimSpace("curl -g " + options), copyas.Shell(url)}
-	command := strings.Join(words, " ")
+	command := strings.TrimSpace("curl -g "+options) + " " + copyas.Shell(url)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
 			command += " \\\n  -H " + copyas.Shell(name+": "+value)
 		}
 	}
 	return command + " \\\n  --data-raw " + copyas.Shell(body)
-}
-
-// openPage opens a URL in the browser.
-func openPage(page string) error {
-	program, args := "xdg-open", []string{page}
-	switch runtime.GOOS {
-	case "darwin":
-		program = "open"
-	case "windows":
-		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", page}
-	default:
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("no display to open a browser on")
-		}
-	}
-	cmd := exec.Command(program, args...) //nolint:gosec // the page is the collector's
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot open a browser: %w", err)
-	}
-	go func() { _ = cmd.Wait() }()
-	return nil
 }

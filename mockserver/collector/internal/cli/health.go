@@ -33,7 +33,8 @@ its certificate is then not verified, because nothing secret is sent.`,
 		Example: `  collector health
   collector health --config collector.yaml
   collector health --url https://collector.example.com:8765 --timeout 1s`,
-		Args: noArgs,
+		Annotations: map[string]string{neverExits2: "Docker reserves this exit code"},
+		Args:        noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				if c.url != "" {

@@ -147,7 +147,7 @@ func TestMCPSession(t *testing.T) {
 // await waits until n calls have a status.
 func (r *recording) await(state string, n int) {
 	r.t.Helper()
-	require.NoError(r.t, poll(r.t.Context(), func() (bool, error) {
+	require.NoError(r.t, poll(r.t.Context(), "the test", func() (bool, error) {
 		found := r.read("search_calls", `{"state":"`+state+`"}`)
 		data, err := json.Marshal(found.Untrusted)
 		return strings.Count(string(data), `"seq"`) == n, err

@@ -76,8 +76,10 @@ func shorten(data []byte) (out []byte, shortened int) {
 	return append(out, data...), shortened
 }
 
-// fit returns the first items of a list, at least one, that have at most maxToolList bytes.
+// fit returns the first items of a list, at least one, that have at most maxToolList bytes. The result is not
+// nil, so that an empty list is [] in JSON.
 func fit[T any](items []T) []T {
+	items = append([]T{}, items...)
 	size := 0
 	for i, item := range items {
 		data, err := json.Marshal(item)
@@ -96,7 +98,7 @@ func page[T any](r *toolResult, all []T, offset int, thing string) ([]T, error) 
 	if offset < 0 || offset > len(all) {
 		return nil, fmt.Errorf("invalid offset %d: use a number from 0 to %d", offset, len(all))
 	}
-	shown := append([]T{}, fit(all[offset:])...)
+	shown := fit(all[offset:])
 	r.Summary = fmt.Sprintf("%d of %s", len(shown), count(len(all), thing))
 	if next := offset + len(shown); next < len(all) {
 		r.leaveOut("%s: set offset to %d", count(len(all)-next, thing), next)

@@ -124,6 +124,15 @@ func (f *callFilter) query() (url.Values, error) {
 	return q, errors.Join(errs...)
 }
 
+// setGiven sets the query parameters that are not empty.
+func setGiven(q url.Values, parameters map[string]string) {
+	for name, value := range parameters {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+}
+
 // duration parses an argument. An empty one is 0.
 func duration(name, value string, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(cmp.Or(value, "0s"))
@@ -171,8 +180,9 @@ func (t tools) getStatus(ctx context.Context, in pageArgs) (r toolResult, err er
 	var state bytes.Buffer
 	printHealth(&state, &queue.read)
 	r.Summary = fmt.Sprintf("%s; send calls to %s; %s", queue.read.Status, safeURL(base), r.Summary)
-	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": append([]string{}, fit(sources)...), "destinations": destinations}
-	if left := len(sources) - len(fit(sources)); left > 0 {
+	shown := fit(sources)
+	r.Untrusted = map[string]any{"health": r.lines(state.String()), "sources": shown, "destinations": destinations}
+	if left := len(sources) - len(shown); left > 0 {
 		r.leaveOut("%d of %s", left, count(len(sources), "source"))
 	}
 	return r, err
@@ -193,18 +203,15 @@ func (t tools) searchCalls(ctx context.Context, in searchArgs) (r toolResult, er
 		return r, err
 	}
 	q.Set("limit", strconv.Itoa(cmp.Or(in.Limit, 20)))
+	if in.State == "rejected" {
+		return t.searchRejected(ctx, in, q)
+	}
 	if in.State != "" {
 		if _, err := oneOf("state", listStates)(in.State); err != nil {
 			return r, err
 		}
-		if in.State == "rejected" {
-			return t.searchRejected(ctx, in, q)
-		}
-		q.Set("state", in.State)
 	}
-	if in.Destination != "" {
-		q.Set("destination", in.Destination)
-	}
+	setGiven(q, map[string]string{"state": in.State, "destination": in.Destination})
 	if in.Before > 0 {
 		q.Set("before", strconv.FormatInt(in.Before, 10))
 	}
@@ -238,7 +245,7 @@ func (t tools) searchCalls(ctx context.Context, in searchArgs) (r toolResult, er
 	if found.read.Forgotten > 0 {
 		r.leaveOut("%s that the collector no longer retains", count(found.read.Forgotten, "call"))
 	}
-	r.Untrusted = map[string]any{"calls": append([]call{}, calls...)}
+	r.Untrusted = map[string]any{"calls": calls}
 	return r, nil
 }
 
@@ -252,10 +259,11 @@ func (t tools) searchRejected(ctx context.Context, in searchArgs, q url.Values) 
 	}
 	calls, requests := fit(list.read.Calls), fit(list.read.Requests)
 	r.Summary = fmt.Sprintf("%s and %s since %s, newest first", count(len(calls), "rejected call"), count(len(requests), "refused request"), list.read.Since.UTC().Format(time.RFC3339))
-	if limit := q.Get("limit"); strconv.Itoa(len(calls)) == limit || strconv.Itoa(len(requests)) == limit || len(calls) < len(list.read.Calls) || len(requests) < len(list.read.Requests) {
+	longest := strconv.Itoa(max(len(list.read.Calls), len(list.read.Requests)))
+	if longest == q.Get("limit") || len(calls) < len(list.read.Calls) || len(requests) < len(list.read.Requests) {
 		r.leaveOut("older rejections, which may match: set until to the oldest time in this result, or use more filters")
 	}
-	r.Untrusted = rejections{Since: list.read.Since, Calls: append([]rejectedCall{}, calls...), Requests: append([]refusedRequest{}, requests...)}
+	r.Untrusted = rejections{Since: list.read.Since, Calls: calls, Requests: requests}
 	return r, nil
 }
 
@@ -279,7 +287,7 @@ func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err e
 	default:
 		return r, fmt.Errorf("%d sources have a call with this messageId: set source to one of the sources that search_calls lists", len(found))
 	}
-	one, list, err := t.getOne(ctx, "/calls/"+url.PathEscape(found[0].Source)+"/"+url.PathEscape(in.MessageID))
+	one, list, err := t.getOne(ctx, callPath(found[0].Source, in.MessageID))
 	if err != nil {
 		return r, err
 	}
@@ -365,11 +373,7 @@ type propertySummary struct {
 
 func (t tools) listEvents(ctx context.Context, in eventArgs) (r toolResult, err error) {
 	q := url.Values{}
-	for name, value := range map[string]string{"source": in.Source, "type": in.Type, "event": in.Event} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	setGiven(q, map[string]string{"source": in.Source, "type": in.Type, "event": in.Event})
 	if in.Anomalies {
 		q.Set("odd", "true")
 	}
@@ -640,15 +644,8 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	if err != nil {
 		return r, err
 	}
-	for name, value := range map[string]string{"state": in.State, "cause": in.Cause} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	setGiven(q, map[string]string{"state": in.State, "cause": in.Cause})
 	if in.DryRun {
-		if err := t.checkIDs(ctx, in.Destination, q); err != nil {
-			return r, err
-		}
 		found, err := t.matching(ctx, in.Destination, q)
 		r.Summary = count(found.read.Calls, "call") + " to replay"
 		return r, err

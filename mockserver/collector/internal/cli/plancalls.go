@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,13 +68,13 @@ func (s *callSource) each(cmd *cobra.Command, files []string, f func(place strin
 
 // readFile reads the calls of a file, or of standard input for "-".
 func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
-	var in io.ReadCloser
-	var err error
+	in, _, err := openFile(cmd, name)
+	if err != nil {
+		return usageError{err}
+	}
+	defer in.Close()
 	if name == "-" {
 		name = "standard input"
-		in = standardInput(cmd, ", one call per line")
-	} else if in, err = os.Open(name); err != nil {
-		return usageError{err}
 	}
 	defer in.Close()
 	r := bufio.NewReaderSize(in, 1<<16)

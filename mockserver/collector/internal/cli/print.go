@@ -81,9 +81,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
-	p := &progress{out: out, last: time.Now()}
-	p.terminal = live.CanDraw(out)
-	return p
+	return &progress{out: out, last: time.Now(), terminal: live.CanDraw(out)}
 }
 
 // percent formats a percentage, or returns "" if the total is unknown.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0 for success, 2 for a usageError, and 1 for other
-// errors and failed checks. The command health never returns 2, because Docker reserves it.
+// Main runs the command and returns its exit code: 0 for success, 2 for a usageError unless the command has
+// the annotation neverExits2, and 1 for other errors and failed checks.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -30,11 +30,14 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", plainLines(err.Error())) // an error can contain text from senders and receivers
 	}
-	if errors.As(err, new(usageError)) && cmd.Name() != "health" && ctx.Err() == nil {
+	if _, never := cmd.Annotations[neverExits2]; !never && errors.As(err, new(usageError)) && ctx.Err() == nil {
 		return 2
 	}
 	return 1
 }
+
+// neverExits2 is the annotation of a command whose exit code is 1 for a usageError.
+const neverExits2 = "never exits with 2"
 
 // New returns the command with its subcommands.
 func New() *cobra.Command {

@@ -95,7 +95,7 @@ func requireFields(cmd *cobra.Command, typ *fields.CallType) error {
 	return requireOne(cmd, flagOf(fields.UserID), flagOf(fields.AnonymousID))
 }
 
-// call returns the call.
+// call returns the call that the flags describe.
 func (f *sendFlags) call(typ string) (map[string]any, error) {
 	c := map[string]any{"type": typ, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
 	for m, value := range f.values {
@@ -270,7 +270,7 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 		return err
 	}
 	pending := fmt.Sprintf("the call is still pending after %v", f.wait)
-	for _, d := range sent.undecided(list.read.Destinations) {
+	for _, d := range sent.pendingAt(list.read.Destinations) {
 		pending += fmt.Sprintf("; %s is %s", d.Name, d.Status.State)
 		if d.Status.State == engine.DestinationPaused {
 			pending += ": resume it with collector resume " + copyas.Shell(d.Name)
@@ -286,20 +286,15 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	if err != nil {
 		return sent, false, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err = poll(waiting, func() (bool, error) {
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func() (bool, error) {
 		found, err := c.find(ctx, id)
 		if len(found) == 0 {
 			return false, err
 		}
 		sent = found[0]
-		return len(sent.undecided(list.read.Destinations)) == 0, err
+		return len(sent.pendingAt(list.read.Destinations)) == 0, err
 	})
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return sent, false, nil
-	}
-	return sent, err == nil, err
+	return sent, decided, err
 }
 
 // failed returns an error with the names of the destinations that the call could not be delivered to, or
@@ -317,13 +312,15 @@ func (c *call) failed() error {
 	return fmt.Errorf("delivery to %s failed", strings.Join(names, ", "))
 }
 
-// undecided returns the destinations of the call's source for which the call has no final state.
-func (c *call) undecided(all []destination) []destination {
-	decided := map[string]bool{}
-	for _, d := range c.Destinations {
-		decided[d.Destination] = d.State != "pending"
+// pendingAt returns the destinations at which the call can still be pending: those that receive calls of its
+// source and have no final state for it. In a cluster, the call may not list all of them yet.
+func (c *call) pendingAt(all []destination) (pending []destination) {
+	for _, d := range all {
+		receives := len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)
+		isFinal := func(s callState) bool { return s.Destination == d.Name && s.State != "pending" }
+		if receives && !slices.ContainsFunc(c.Destinations, isFinal) {
+			pending = append(pending, d)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(d destination) bool {
-		return decided[d.Name] || len(d.Sources) > 0 && !slices.Contains(d.Sources, c.Source)
-	})
+	return pending
 }

@@ -124,40 +124,33 @@ Secrets that every user of the machine can read cause a warning. As data the out
 				return usagef("--config is not set: name a file")
 			}
 			c, err := config.Check(cmd.Context(), path)
-			if form.data() {
-				return printProblems(cmd, form, c, err)
+			problems, warnings := config.Problems{}, config.Problems{}
+			if err == nil {
+				warnings = append(warnings, c.Warnings()...)
+			} else if !errors.As(err, &problems) {
+				return reportProblems(cmd, err)
 			}
-			if err != nil {
-				if err = reportProblems(cmd, err); errors.Is(err, errReported) {
-					err = errReported // the check did not pass
+			data := map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}
+			err = form.write(cmd, data, "problems", func(out io.Writer) error {
+				if len(problems) > 0 {
+					_, err := fmt.Fprintln(cmd.ErrOrStderr(), problems)
+					return err
 				}
+				for _, w := range warnings {
+					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+				}
+				_, err := fmt.Fprintf(out, "config OK: %s, %s, listening on %s\n",
+					count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
 				return err
+			})
+			if err == nil && len(problems) > 0 {
+				err = errReported
 			}
-			for _, w := range c.Warnings() {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "config OK: %s, %s, listening on %s\n",
-				count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
 	form.addOutputTo(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
-}
-
-// printProblems prints problems and warnings in a data format.
-func printProblems(cmd *cobra.Command, form output, c *config.Config, err error) error {
-	problems, warnings := config.Problems{}, config.Problems{}
-	if err == nil {
-		warnings = append(warnings, c.Warnings()...)
-	}
-	if err != nil && !errors.As(err, &problems) {
-		return reportProblems(cmd, err)
-	}
-	if e := form.print(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}, "problems"); e != nil || err == nil {
-		return e
-	}
-	return errReported
 }

@@ -146,11 +146,6 @@ during the check. Failed calls are kept: see collector replay.`,
 }
 
 func printProofs(out io.Writer, p export.Proofs) error {
-	defer func() {
-		for _, l := range p.Lists {
-			fmt.Fprintln(out, plain(l.String()))
-		}
-	}()
 	err := table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
 			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, balance(&l))
@@ -163,6 +158,9 @@ func printProofs(out io.Writer, p export.Proofs) error {
 		for _, problem := range l.Problems {
 			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
 		}
+	}
+	for _, l := range p.Lists {
+		fmt.Fprintln(out, plain(l.String()))
 	}
 	return err
 }

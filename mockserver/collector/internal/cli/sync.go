@@ -7,13 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -134,7 +132,7 @@ func (k listKind) newSync() *cobra.Command {
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	list, size, err := openFile(cmd, f.file)
 	if err != nil {
-		return err
+		return usagef("--file: %w", err)
 	}
 	defer list.Close()
 	shown := newProgress(cmd.ErrOrStderr())
@@ -150,42 +148,6 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 		f.report(out, k, name, s)
 		return nil
 	})
-}
-
-// openFile opens a file, or standard input for "-". The size is -1 if it is unknown.
-func openFile(cmd *cobra.Command, path string) (io.ReadCloser, int64, error) {
-	if path == "-" {
-		return standardInput(cmd, ""), -1, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, usagef("--file: %w", err)
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
-}
-
-// standardInput returns standard input. On a terminal, it prints a message, which includes format.
-func standardInput(cmd *cobra.Command, format string) io.ReadCloser {
-	in := cmd.InOrStdin()
-	if live.IsTerminal(in) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "reading standard input%s; press Ctrl-D to finish\n", format)
-	}
-	return cancelable(cmd.Context(), in)
-}
-
-// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
-func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
-	r, w := io.Pipe()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
-	go func() {
-		_, err := io.Copy(w, in)
-		_ = w.CloseWithError(err)
-	}()
-	return r
 }
 
 // upload uploads the list.
@@ -209,16 +171,13 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 // await shows the progress of a sync until it is complete.
 func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
 	defer shown.clear()
-	err = poll(ctx, func() (done bool, err error) {
+	err = poll(ctx, "sync "+id, func() (done bool, err error) {
 		if s, err = get[users.Sync](ctx, &f.client, "/syncs/"+url.PathEscape(id)); err != nil || s.read.State == users.SyncDone {
 			return true, err
 		}
 		shown.say(syncProgress(s.read) + shown.remaining(s.read.Sent, s.read.Calls()))
 		return false, nil
 	})
-	if ctx.Err() != nil {
-		err = fmt.Errorf("stopped waiting; sync %s continues in the collector", id)
-	}
 	return s, err
 }
 

@@ -92,19 +92,19 @@ type trials struct {
 	printed, filtered, failed int
 }
 
-// choose selects a destination of a configuration.
+// choose selects a destination of a configuration, as if it were enabled.
 func (t *trials) choose(c *config.Config, name string) error {
 	d := c.Settings().Destination(name)
 	if d == nil {
 		return usagef("--destination: the configuration has no destination %.80q", name)
 	}
 	t.destination, t.rules = *d, d.Redact.Rules([]byte(c.RedactKey))
+	t.destination.Disabled = false
 	return nil
 }
 
 // compile compiles a program, or the program of the destination if it is empty.
 func (t *trials) compile(program string) error {
-	t.destination.Disabled = false
 	t.destination.Transform = cmp.Or(program, t.destination.Transform)
 	if err := settings.TransformProblem(jq.Compile, t.destination.Transform); err != nil {
 		if p := (*webhook.FieldError)(nil); program != "" && errors.As(err, &p) {
@@ -122,12 +122,9 @@ func (t *trials) try(out, errOut io.Writer, place string, body []byte) {
 	if len(t.destination.Sources) > 0 {
 		source = t.destination.Sources[0] // a call does not contain its source
 	}
-	call, err := event.ReadCall(source, body)
-	var r engine.Trial
-	if err == nil {
+	r := engine.Trial{Failed: true, Reason: "the call is not a JSON object"}
+	if call, err := event.ReadCall(source, body); err == nil {
 		r = engine.Try(&t.destination, t.rules, t.transform, &call)
-	} else {
-		r = engine.Trial{Failed: true, Reason: "the call is not a JSON object"}
 	}
 	switch {
 	case r.Failed:

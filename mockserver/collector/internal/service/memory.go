@@ -25,9 +25,10 @@ const (
 )
 
 // saveMemory lowers GOGC, and returns unused memory to the system until ctx ends: once after the
-// history has been read, and after each idle minute. It repeats this because even a scrape of the
-// metrics maps several megabytes of the program again. Call it after the start is complete, because
-// a start would take more CPU.
+// history has been read, and after idle minutes. It repeats this because even a scrape of the metrics
+// maps several megabytes of the program again. It collects garbage only after quietBytes of
+// allocations: one collection per minute would be a third of the CPU time of an idle collector. Call
+// saveMemory after the start is complete, because a start would take more CPU.
 func saveMemory(ctx context.Context, read <-chan struct{}) {
 	debug.SetGCPercent(gcPercent)
 	select {
@@ -38,10 +39,16 @@ func saveMemory(ctx context.Context, read <-chan struct{}) {
 		return
 	}
 	freeMemory()
-	for before := allocated(); pause.For(ctx, quietTime) == nil; {
+	unmapProgram()
+	freed := allocated()
+	for before := freed; pause.For(ctx, quietTime) == nil; {
 		now := allocated()
 		if now-before < quietBytes {
-			freeMemory()
+			if now-freed >= quietBytes {
+				freeMemory()
+				freed = now
+			}
+			unmapProgram()
 		}
 		before = now
 	}
@@ -51,7 +58,6 @@ func saveMemory(ctx context.Context, read <-chan struct{}) {
 func freeMemory() {
 	runtime.GC() // FreeOSMemory collects again; only a second collection empties a sync.Pool
 	debug.FreeOSMemory()
-	unmapProgram()
 }
 
 // allocated returns the number of bytes allocated since the start.

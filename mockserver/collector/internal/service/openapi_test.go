@@ -91,7 +91,7 @@ func TestAdminAPIMatchesDocument(t *testing.T) {
 		{"DELETE", "/destinations/made?discard=true", "", 204},
 		{"DELETE", "/destinations/made", "", 404},
 		{"GET", "/destinations/gone/failed?limit=1&type=track&type=page", "", 200},
-		{"POST", "/destinations/gone/replay", `{"types":["track"],"dryRun":true}`, 200},
+		{"POST", "/destinations/gone/replay", `{"types":["track"],"messageIds":["m1","no"],"dryRun":true}`, 200},
 		{"POST", "/destinations/none/replay", "", 404},
 		{"POST", "/destinations/gone/replays", `{"types":["track"]}`, 201},
 		{"POST", "/destinations/gone/replays", `{"dryRun":true}`, 422},

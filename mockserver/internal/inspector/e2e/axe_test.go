@@ -48,6 +48,12 @@ func axe(t *testing.T) string {
 // judge checks the page with the given rules of axe, or with all rules by default.
 func judge(b *tab, script, where string, rules ...string) {
 	b.t.Helper()
+	judgePart(b, script, where, "html", rules...)
+}
+
+// judgePart checks the first element that matches a selector, like judge.
+func judgePart(b *tab, script, where, selector string, rules ...string) {
+	b.t.Helper()
 	if !eval[bool](b, `'axe' in window`) {
 		b.run(script + "; undefined")
 	}
@@ -55,7 +61,7 @@ func judge(b *tab, script, where string, rules ...string) {
 	if len(rules) > 0 {
 		only = "runOnly: " + quote(strings.Join(rules, " ")) + ".split(' '),"
 	}
-	found := eval[json.RawMessage](b, `axe.run(document, { `+only+` resultTypes: ['violations'] }).then((r) => r.violations.map(
+	found := eval[json.RawMessage](b, `axe.run(document.querySelector(`+quote(selector)+`), { `+only+` resultTypes: ['violations'], selectors: false }).then((r) => r.violations.map(
 		(v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map((n) => n.html.slice(0, 200) + ' ' + n.failureSummary) })))`)
 	var violations []struct {
 		ID, Impact, Help string
@@ -71,9 +77,14 @@ func judge(b *tab, script, where string, rules ...string) {
 // theme, it checks only the contrast.
 func judgeLightAndDark(b *tab, script, where string) {
 	b.t.Helper()
-	judge(b, script, where)
+	judgePartLightAndDark(b, script, where, "html")
+}
+
+func judgePartLightAndDark(b *tab, script, where, selector string) {
+	b.t.Helper()
+	judgePart(b, script, where, selector)
 	b.look(1440, 900, true)
-	judge(b, script, where+", dark", "color-contrast")
+	judgePart(b, script, where+", dark", selector, "color-contrast")
 	b.look(1440, 900, false)
 }
 
@@ -109,18 +120,18 @@ func TestAccessibility(t *testing.T) {
 			b.look(1440, 900, false)
 		}
 	}
-	for state, show := range map[string]string{
-		"ways to go on":       `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, // ArrowDown does not start a search
-		"the help":            `document.querySelector('#help').showPopover()`,
-		"the times":           `document.querySelector('#range').open = true`,
-		"a search that fails": `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`,
-		"all destinations":    `document.querySelector('#rows tr:has(.others) a').focus()`,
-		"a call as code":      `document.querySelector('.copy-as').open = true`,
+	for _, state := range []struct{ name, show, part string }{
+		{"ways to go on", `document.querySelector('#q').focus(); document.querySelector('#q').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))`, "#filters:has(#suggestions li)"}, // ArrowDown does not start a search
+		{"the help", `document.querySelector('#help').showPopover()`, "#help:popover-open"},
+		{"the times", `document.querySelector('#range').open = true`, ".range[open]"},
+		{"a search that fails", `document.querySelector('#q').value = 'evnt:x'; document.querySelector('#filters').requestSubmit()`, "#search-problem:not(:empty)"},
+		{"all destinations", `document.querySelector('#rows tr:has(.others) a').focus()`, "#tip:popover-open"},
+		{"a call as code", `document.querySelector('.copy-as').open = true`, ".copy-as[open]"},
 	} {
 		b.open("/?call=" + call + "&q=-user:nobody")
-		b.run(show)
-		b.wait(`document.querySelector('#suggestions li, #help:popover-open, .range[open], #search-problem:not(:empty), .copy-as[open], #tip:popover-open') !== null`)
-		judgeLightAndDark(b, script, state)
+		b.run(state.show)
+		b.wait(`document.querySelector(` + quote(state.part) + `) !== null`)
+		judgePartLightAndDark(b, script, state.name, state.part)
 	}
 	b.open("/destinations/new")
 	b.click(".save .primary")

@@ -60,10 +60,10 @@ func (f Filter) FacetCounter(destinations []engine.AttachedDestination) (add fun
 		}
 		counts["accepted"]++
 		var seen [tracking.StateFiltered + 1]bool
-		for s := range states(i.Record, destinations) {
-			if !s.Unknown && !seen[s.State] && m.selects(s.Destination) {
-				seen[s.State] = true
-				counts[s.State.String()]++
+		for e, known := range engine.States(i.Record, destinations) {
+			if known && !seen[e.State] && m.selects(e.Destination) {
+				seen[e.State] = true
+				counts[e.State.String()]++
 			}
 		}
 	}, counts

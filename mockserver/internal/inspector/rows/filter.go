@@ -228,7 +228,7 @@ func (m *matcher) matches(t *search.Term, lower string, i *history.Item) bool {
 	c := i.Call()
 	switch t.Field {
 	case "":
-		return containsText(i, lower)
+		return m.containsText(i, lower)
 	case "event":
 		return t.MatchesText(c.Event, c.Name)
 	case "user":
@@ -293,7 +293,7 @@ func anyContains(lower string, values ...string) bool {
 }
 
 // containsText searches the body and the errors of an item.
-func containsText(i *history.Item, lower string) bool {
+func (m *matcher) containsText(i *history.Item, lower string) bool {
 	switch {
 	case i.Refusal != nil:
 		return anyContains(lower, string(i.Refusal.Code), i.Refusal.Message, i.Refusal.Path)
@@ -301,7 +301,9 @@ func containsText(i *history.Item, lower string) bool {
 		return anyContains(lower, string(i.Rejection.Code), i.Rejection.Message) || bodyContains(i.Call().Body, lower)
 	}
 	return bodyContains(i.Record.Call.Body, lower) ||
-		slices.ContainsFunc(i.Record.Ends, func(e tracking.Ended) bool { return anyContains(lower, e.Reason) })
+		slices.ContainsFunc(i.Record.Ends, func(e tracking.Ended) bool {
+			return anyContains(lower, e.Reason) && !engine.IsPrevious(&e, m.destinations)
+		})
 }
 
 // bodyContains searches JSON for lower-case text, escaped or not.

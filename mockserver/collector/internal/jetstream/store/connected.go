@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -16,7 +15,7 @@ import (
 // server responds.
 type connected struct {
 	nc *nats.Conn
-	js jetstream.JetStream
+	js jetstream.JetStream // used only by Publish and request
 
 	mu    sync.Mutex // guards found
 	found map[string]jetstream.Stream
@@ -31,12 +30,31 @@ func Connected(nc *nats.Conn) (Streams, error) {
 	return &connected{nc: nc, js: js, found: map[string]jetstream.Stream{}}, nil
 }
 
-// noAnswer adds journal.ErrNoAnswer to an error of a request to which no server responded.
-func noAnswer(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || !isOneOf(err, lostConnection) && !isOneOf(err, unanswered) || errors.Is(err, journal.ErrNoAnswer) {
-		return err
+// request makes a request. It adds journal.ErrNoAnswer to the error if no server responds.
+func request[T any](ctx context.Context, c *connected, do func(jetstream.JetStream) (T, error)) (T, error) {
+	result, err := do(c.js)
+	if err != nil && ctx.Err() == nil && (isOneOf(err, lostConnection) || isOneOf(err, unanswered)) {
+		err = fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
 	}
-	return fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+	return result, err
+}
+
+// onStream makes a request about a stream. It caches the stream after the first request.
+func onStream[T any](ctx context.Context, c *connected, name string, do func(jetstream.Stream) (T, error)) (T, error) {
+	return request(ctx, c, func(js jetstream.JetStream) (result T, err error) {
+		c.mu.Lock()
+		stream := c.found[name]
+		c.mu.Unlock()
+		if stream == nil {
+			if stream, err = js.Stream(ctx, name); err != nil {
+				return result, err
+			}
+			c.mu.Lock()
+			c.found[name] = stream
+			c.mu.Unlock()
+		}
+		return do(stream)
+	})
 }
 
 func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
@@ -47,41 +65,18 @@ func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return ack.Sequence, nil
 }
 
-// stream returns a stream. It caches the stream after the first call.
-func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	c.mu.Lock()
-	stream := c.found[name]
-	c.mu.Unlock()
-	if stream != nil {
-		return stream, nil
-	}
-	stream, err := c.js.Stream(ctx, name)
-	if err != nil {
-		return nil, noAnswer(ctx, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.found[name] = stream
-	return stream, nil
-}
-
 func (c *connected) Create(ctx context.Context, config jetstream.StreamConfig) error {
-	_, err := c.js.CreateStream(ctx, config)
-	return noAnswer(ctx, err)
+	_, err := request(ctx, c, func(js jetstream.JetStream) (jetstream.Stream, error) { return js.CreateStream(ctx, config) })
+	return err
 }
 
 func (c *connected) Update(ctx context.Context, config jetstream.StreamConfig) error {
-	_, err := c.js.UpdateStream(ctx, config)
-	return noAnswer(ctx, err)
+	_, err := request(ctx, c, func(js jetstream.JetStream) (jetstream.Stream, error) { return js.UpdateStream(ctx, config) })
+	return err
 }
 
 func (c *connected) info(ctx context.Context, name string, options ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := stream.Info(ctx, options...)
-	return info, noAnswer(ctx, err)
+	return onStream(ctx, c, name, func(s jetstream.Stream) (*jetstream.StreamInfo, error) { return s.Info(ctx, options...) })
 }
 
 func (c *connected) Info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
@@ -105,67 +100,52 @@ func (c *connected) Subjects(ctx context.Context, name, filter string) (map[stri
 }
 
 func (c *connected) Get(ctx context.Context, name string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	m, err := stream.GetMsg(ctx, seq)
-	return m, noAnswer(ctx, err)
+	return onStream(ctx, c, name, func(s jetstream.Stream) (*jetstream.RawStreamMsg, error) { return s.GetMsg(ctx, seq) })
 }
 
 func (c *connected) Next(ctx context.Context, name, subject string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
-	return m, noAnswer(ctx, err)
+	return onStream(ctx, c, name, func(s jetstream.Stream) (*jetstream.RawStreamMsg, error) {
+		return s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+	})
 }
 
 func (c *connected) Last(ctx context.Context, name, subject string) (*jetstream.RawStreamMsg, error) {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	m, err := stream.GetLastMsgForSubject(ctx, subject)
-	return m, noAnswer(ctx, err)
+	return onStream(ctx, c, name, func(s jetstream.Stream) (*jetstream.RawStreamMsg, error) { return s.GetLastMsgForSubject(ctx, subject) })
 }
 
 func (c *connected) Delete(ctx context.Context, name string, seq uint64) error {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return err
-	}
-	return noAnswer(ctx, stream.DeleteMsg(ctx, seq))
+	_, err := onStream(ctx, c, name, func(s jetstream.Stream) (any, error) { return nil, s.DeleteMsg(ctx, seq) })
+	return err
 }
 
 func (c *connected) Purge(ctx context.Context, name, subject string, before uint64) error {
-	stream, err := c.stream(ctx, name)
-	if err != nil {
-		return err
-	}
-	return noAnswer(ctx, stream.Purge(ctx, func(r *jetstream.StreamPurgeRequest) error {
-		r.Subject, r.Sequence = subject, before
-		return nil
-	}))
+	_, err := onStream(ctx, c, name, func(s jetstream.Stream) (any, error) {
+		return nil, s.Purge(ctx, func(r *jetstream.StreamPurgeRequest) error {
+			r.Subject, r.Sequence = subject, before
+			return nil
+		})
+	})
+	return err
 }
 
 func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
-	found, err := c.js.Consumer(ctx, stream, name)
-	return c.consumer(found, noAnswer(ctx, err))
+	return c.consumer(ctx, func(js jetstream.JetStream) (jetstream.Consumer, error) { return js.Consumer(ctx, stream, name) })
 }
 
 func (c *connected) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	found, err := c.js.CreateConsumer(ctx, stream, config)
-	return c.consumer(found, noAnswer(ctx, err))
+	return c.consumer(ctx, func(js jetstream.JetStream) (jetstream.Consumer, error) {
+		return js.CreateConsumer(ctx, stream, config)
+	})
 }
 
 func (c *connected) UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	found, err := c.js.UpdateConsumer(ctx, stream, config)
-	return c.consumer(found, noAnswer(ctx, err))
+	return c.consumer(ctx, func(js jetstream.JetStream) (jetstream.Consumer, error) {
+		return js.UpdateConsumer(ctx, stream, config)
+	})
 }
 
-func (c *connected) consumer(found jetstream.Consumer, err error) (Consumer, error) {
+func (c *connected) consumer(ctx context.Context, do func(jetstream.JetStream) (jetstream.Consumer, error)) (Consumer, error) {
+	found, err := request(ctx, c, do)
 	if err != nil {
 		return nil, err
 	}
@@ -173,5 +153,6 @@ func (c *connected) consumer(found jetstream.Consumer, err error) (Consumer, err
 }
 
 func (c *connected) DeleteConsumer(ctx context.Context, stream, name string) error {
-	return noAnswer(ctx, c.js.DeleteConsumer(ctx, stream, name))
+	_, err := request(ctx, c, func(js jetstream.JetStream) (any, error) { return nil, js.DeleteConsumer(ctx, stream, name) })
+	return err
 }
