@@ -153,10 +153,8 @@ type entry struct {
 	older, newer *entry // neighbors in the order of changes
 	size         int64  // approximate size in bytes
 
-	key event.Key // key of the call
-	// restored contains the number of Ends and Attempts that were restored from a previous run.
-	restored struct{ ends, attempts int }
-	since    time.Time // time of the first merged refusal
+	key   event.Key // key of the call
+	since time.Time // time of the first merged refusal
 }
 
 // Limits of refused requests: with a known write key, and without one.
@@ -338,9 +336,7 @@ const maxActivities = 16_384
 type activityRef struct {
 	order int64 // order of the item
 	kind  int8
-	// index is the index of the attempt or outcome. It does not count restored ones, because
-	// they may still be inserted before it.
-	index int32
+	index int32 // of the attempt or outcome
 }
 
 // Kinds of activities.
@@ -361,9 +357,9 @@ func (f *Feed) record(d activityRef) {
 }
 
 // shiftEnds adjusts the activities of an item after an outcome was inserted at index.
-func (f *Feed) shiftEnds(order int64, index int32) {
+func (f *Feed) shiftEnds(order int64, index int) {
 	for i := range f.activities {
-		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && d.index >= index {
+		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && int(d.index) >= index {
 			d.index++
 		}
 	}
@@ -371,10 +367,10 @@ func (f *Feed) shiftEnds(order int64, index int32) {
 
 // recordEarly adds the activities that happened before the call was accepted.
 func (f *Feed) recordEarly(e *entry) {
-	for i := range len(e.Record.Attempts) - e.restored.attempts {
+	for i := range e.Record.Attempts {
 		f.record(activityRef{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
 	}
-	for i := range len(e.Record.Ends) - e.restored.ends {
+	for i := range e.Record.Ends {
 		f.record(activityRef{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
 	}
 }
