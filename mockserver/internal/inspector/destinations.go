@@ -179,7 +179,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "Destination saved.")
+	return page.SendTo(page.Link("/destination", "name", form.Name), "Destination saved.")
 }
 
 // testDestination sends a test call to the URLs in the form and shows the responses. It saves
@@ -223,7 +223,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 		if err := do(r.Context(), name); err != nil {
 			return page.Answer{}, err
 		}
-		return page.SendTo(rows.Filter{}.Link("/destination", "name", name), done)
+		return page.SendTo(page.Link("/destination", "name", name), done)
 	}
 }
 
@@ -259,7 +259,7 @@ func (f destinationForm) Examples() []bodyExample {
 	for _, e := range f.Preview.Examples {
 		shown := bodyExample{
 			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason, Failed: e.Failed,
-			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
+			Href: callLink(history.RefOfCall(e.Call.Source, e.Call.ID)),
 		}
 		if e.Body != nil {
 			shown.Body = text.Cut(maxExample, page.Indented(e.Body))

@@ -70,7 +70,7 @@ func (c causeCard) Hint() string { return event.HintOf(c.Code) }
 
 // Path returns the URL of the replay confirmation.
 func (c causeCard) Path() string {
-	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
+	return page.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
 }
 
 // An example links a call, a request or an event.

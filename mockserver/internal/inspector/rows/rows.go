@@ -3,7 +3,6 @@ package rows
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func UserLink(id string) string {
 	if id == "" {
 		return ""
 	}
-	return "/user?" + url.Values{"id": {id}}.Encode()
+	return page.Link("/user", "id", id)
 }
 
 // chipText limits the label of a chip, in characters.
