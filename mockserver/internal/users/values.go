@@ -144,12 +144,11 @@ type Deletion struct {
 }
 
 // Sums returns the sums over all targets.
-func (d Deletion) Sums() (sums DeletionTarget) {
+func (d Deletion) Sums() (sums event.Counts) {
 	for _, t := range d.Targets {
-		sums.Pending += t.Pending
-		sums.Delivered += t.Delivered
-		sums.Failed += t.Failed
-		sums.Filtered += t.Filtered
+		for state := tracking.StatePending; state <= tracking.StateFiltered; state++ {
+			*sums.Of(state) += *t.Of(state)
+		}
 	}
 	return sums
 }
@@ -159,10 +158,7 @@ func (d Deletion) Sums() (sums DeletionTarget) {
 type DeletionTarget struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
-	Pending     int    `json:"pending"`
-	Delivered   int    `json:"delivered"`
-	Failed      int    `json:"failed"`
-	Filtered    int    `json:"filtered"`
+	event.Counts
 }
 
 // A DeletionOutcome is the result of one notification.
