@@ -25,19 +25,12 @@ import (
 // failedShown limits the failed calls on a destination page.
 const failedShown = 6
 
-// A destinationLine is a destination with its status, without secrets.
-type destinationLine struct {
-	Name     string
-	Webhooks []webhook.Endpoint
-	Enabled  bool
-	ReadOnly bool // whether it is defined in the configuration file
-	Status   engine.DestinationStatus
-	Ledger   *tracking.Ledger
-}
+// A destinationLine is a destination with its status. Ledger is not nil.
+type destinationLine struct{ engine.DestinationOverview }
 
 // Resumable reports whether delivery stays stopped until a user resumes it.
 func (l *destinationLine) Resumable() bool {
-	return l.Enabled && l.Status.Paused || !l.Status.GoneSince.IsZero()
+	return !l.Disabled && l.Status.Paused || !l.Status.GoneSince.IsZero()
 }
 
 // Label returns the display text of the state.
@@ -52,10 +45,8 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	overviews, err := in.c.Overviews(ctx, pick)
 	var lines []destinationLine
 	for _, d := range overviews {
-		lines = append(lines, destinationLine{
-			Name: d.Name, Webhooks: engine.HideHeaders(d.Endpoints()), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
-			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}),
-		})
+		d.Ledger = cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name})
+		lines = append(lines, destinationLine{d})
 	}
 	return lines, err
 }
