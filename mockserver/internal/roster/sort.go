@@ -127,27 +127,14 @@ func merged(lists []Seq) Seq {
 	}
 	older, newer := merged(lists[:len(lists)/2]), merged(lists[len(lists)/2:])
 	return func(yield func(Entry, error) bool) {
-		a, stop := pull(older)
-		defer stop()
-		a.next()
-		for e, err := range newer {
-			for ; err == nil && a.ok && a.User <= e.User; a.next() {
-				if a.User < e.User && !yield(a.Entry, nil) {
-					return
-				}
+		for p, err := range pairs(older, newer) {
+			value := p.newer
+			if !p.inNewer {
+				value = p.older
 			}
-			err = cmp.Or(err, a.err)
-			if !yield(e, err) || err != nil {
+			if !yield(Entry{p.user, value}, err) {
 				return
 			}
-		}
-		for ; a.ok; a.next() {
-			if !yield(a.Entry, nil) {
-				return
-			}
-		}
-		if a.err != nil {
-			yield(Entry{}, a.err)
 		}
 	}
 }
