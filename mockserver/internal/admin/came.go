@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
@@ -194,7 +195,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 }
 
 // writeKey reads a write key and adds its source to sources.
-func (q *query) writeKey(c sourcesByKey, sources *[]string) {
+func (q *query) writeKey(c *engine.Collector, sources *[]string) {
 	var key string
 	if q.text("writeKey", &key); key == "" {
 		return
@@ -204,11 +205,6 @@ func (q *query) writeKey(c sourcesByKey, sources *[]string) {
 		q.fail("writeKey", key, "use the write key of a source")
 	}
 	*sources = append(*sources, name)
-}
-
-// sourcesByKey maps write keys to sources.
-type sourcesByKey interface {
-	SourceOf(writeKey string) (name string, known bool)
 }
 
 // members reads parameters such as properties.plan.

@@ -73,8 +73,8 @@ func (r DeletionRequest) check() error {
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
 			Hint: fmt.Sprintf("give at most %d, and the rest in another request", MaxDeletionUsers)})
 	}
-	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	if n := len(r.ID); n > maxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", maxDeletionID)})
 	}
 	for i, id := range r.UserIDs {
 		if wrong := checkUserID(id); wrong != nil {
