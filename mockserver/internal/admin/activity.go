@@ -125,7 +125,7 @@ func (a *admin) viewActivity(act *history.Activity) export.Activity {
 	cut := func(s string) string { return text.Cut(shownAnswer, s) }
 	v := export.Activity{
 		Kind: kindOf(act), At: i.At(), Ref: a.c.History().RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type,
-		Title: cut(history.TitleOf(c)), UserID: cut(c.UserID), AnonymousID: cut(c.AnonymousID),
+		Title: cut(i.Title()), UserID: cut(c.UserID), AnonymousID: cut(c.AnonymousID),
 	}
 	switch v.Kind {
 	case export.KindCall:
@@ -145,13 +145,12 @@ func (a *admin) viewActivity(act *history.Activity) export.Activity {
 		v.Attempted = e.State != tracking.StateFiltered && slices.ContainsFunc(i.Record.Attempts, func(at tracking.Attempt) bool {
 			return at.Destination == e.Destination && at.Number == e.Attempt
 		})
-	case export.KindRejected:
-		j := i.Rejection
-		v.Code, v.Message, v.Hint, v.Field = j.Code, j.Message, event.HintOf(j.Code), j.Field
-	case export.KindRefused:
-		f := i.Refusal
-		v.Title = f.Method + " " + f.Path
-		v.Code, v.Message, v.Hint, v.Status, v.Count = f.Code, f.Message, event.HintOf(f.Code), f.Status, f.Count
+	default:
+		p := i.Problem()
+		v.Code, v.Message, v.Hint, v.Field = p.Code, p.Message, event.HintOf(p.Code), p.Field
+		if f := i.Refusal; f != nil {
+			v.Status, v.Count = f.Status, f.Count
+		}
 	}
 	return v
 }

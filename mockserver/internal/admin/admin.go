@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -50,10 +51,10 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/rejections", (*admin).listRejections},
 	{"GET", "/api/v1/problems", (*admin).getProblems},
 	{"GET", "/api/v1/events", (*admin).listEvents},
-	{"GET", "/api/v1/events/{event}", (*admin).getEvent},
+	{"GET", "/api/v1/events/{event}", eventHandler(func(e shapes.Event) any { return e })},
 	{"DELETE", "/api/v1/events/{event}", (*admin).forgetEvent},
-	{"GET", "/api/v1/events/{event}/schema", (*admin).getEventSchema},
-	{"GET", "/api/v1/events/{event}/like", (*admin).getEventLike},
+	{"GET", "/api/v1/events/{event}/schema", eventHandler(func(e shapes.Event) any { return e.Schema() })},
+	{"GET", "/api/v1/events/{event}/like", eventHandler(func(e shapes.Event) any { return map[string]string{"go": e.Like()} })},
 	{"GET", "/api/v1/deletions", (*admin).listDeletions},
 	{"POST", "/api/v1/deletions", (*admin).addDeletion},
 	{"GET", "/api/v1/deletions/{deletion}", (*admin).getDeletion},

@@ -205,7 +205,7 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 				*i.Rejection, c.ID, history.TitleOf(c), c.UserID, c.AnonymousID,
 				event.HintOf(i.Rejection.Code), h.RefOf(i), strings.ToValidUTF8(string(i.Rejection.Body), "\uFFFD"),
 			})
-		case i.Refusal != nil && len(requests) < limit && filter.Matches(&tracking.Call{Source: i.Refusal.Source, ReceivedAt: i.Refusal.At}):
+		case i.Refusal != nil && len(requests) < limit && filter.Matches(i.Call()):
 			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), event.HintOf(i.Refusal.Code), strings.ToValidUTF8(string(i.Refusal.Body), "\uFFFD")})
 		}
 		return len(calls) < limit || len(requests) < limit

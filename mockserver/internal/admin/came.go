@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
@@ -54,24 +55,20 @@ type requestView struct {
 
 func viewCame(i *history.Item) cameView {
 	v := cameView{Source: i.Call().Source, ReceivedAt: i.At()}
-	switch {
-	case i.Record != nil:
+	p := i.Problem()
+	if p == nil {
 		v.Good, v.Call, v.Violations = true, i.Record.Call.Body, i.Record.Call.Violations
-	case i.Rejection != nil:
-		r := i.Rejection
-		v.Code, v.Field, v.Reason, v.Violations = r.Code, r.Field, r.Message, r.Violations
-		v.Hint, v.Sender = event.HintOf(r.Code), r.Sender
-		if body, err := jsondiff.Decode(r.Body); err == nil && jsondiff.TypeOf(body) == "object" {
-			v.Call = r.Body
-		} else {
-			v.Body = strings.ToValidUTF8(string(r.Body), "\uFFFD")
-		}
-	default:
-		f := i.Refusal
-		v.Code, v.Reason, v.Hint = f.Code, f.Message, event.HintOf(f.Code)
-		v.Sender, v.Request = f.Sender, &requestView{f.Method, f.Path, f.Status, f.Count}
-		v.Body = strings.ToValidUTF8(string(f.Body), "\uFFFD")
+		return v
 	}
+	v.Code, v.Field, v.Reason, v.Violations = p.Code, p.Field, p.Message, p.Violations
+	v.Hint, v.Sender = event.HintOf(p.Code), p.Sender
+	if f := i.Refusal; f != nil {
+		v.Request = &requestView{f.Method, f.Path, f.Status, f.Count}
+	} else if body, err := jsondiff.Decode(p.Body); err == nil && jsondiff.TypeOf(body) == "object" {
+		v.Call = p.Body
+		return v
+	}
+	v.Body = strings.ToValidUTF8(string(p.Body), "\uFFFD")
 	return v
 }
 
@@ -112,15 +109,13 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 
 // picks reports whether an item matches the filter and has all required fields.
 func picks(f *history.CallFilter, members []member, i *history.Item) bool {
-	call := *i.Call()
-	call.ReceivedAt = i.At()
-	if !f.Matches(&call) {
+	if !f.Matches(i.Call()) {
 		return false
 	}
 	if len(members) == 0 {
 		return true
 	}
-	body, _ := jsondiff.Decode(call.Body) // invalid JSON has no fields
+	body, _ := jsondiff.Decode(i.Call().Body) // invalid JSON has no fields
 	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
 }
 
@@ -200,7 +195,7 @@ func (a *admin) reset(r *http.Request) (any, error) {
 }
 
 // writeKey reads a write key and adds its source to sources.
-func (q *query) writeKey(c sourcesByKey, sources *[]string) {
+func (q *query) writeKey(c *engine.Collector, sources *[]string) {
 	var key string
 	if q.text("writeKey", &key); key == "" {
 		return
@@ -210,11 +205,6 @@ func (q *query) writeKey(c sourcesByKey, sources *[]string) {
 		q.fail("writeKey", key, "use the write key of a source")
 	}
 	*sources = append(*sources, name)
-}
-
-// sourcesByKey maps write keys to sources.
-type sourcesByKey interface {
-	SourceOf(writeKey string) (name string, known bool)
 }
 
 // members reads parameters such as properties.plan.

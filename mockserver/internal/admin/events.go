@@ -40,34 +40,19 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-func (a *admin) getEvent(r *http.Request) (any, error) { return a.event(r) }
-
-func (a *admin) event(r *http.Request) (shapes.Event, error) {
-	e, ok := a.c.Shapes().Event(r.PathValue("event"))
-	if !ok {
-		return e, unknownEvent(r)
+// eventHandler returns a handler that returns a view of an event.
+func eventHandler(view func(shapes.Event) any) func(*admin, *http.Request) (any, error) {
+	return func(a *admin, r *http.Request) (any, error) {
+		e, ok := a.c.Shapes().Event(r.PathValue("event"))
+		if !ok {
+			return nil, unknownEvent(r)
+		}
+		return view(e), nil
 	}
-	return e, nil
 }
 
 func unknownEvent(r *http.Request) error {
 	return access.Errorf(http.StatusNotFound, "not_found", "no event %.40q; list IDs with /api/v1/events", r.PathValue("event"))
-}
-
-func (a *admin) getEventSchema(r *http.Request) (any, error) {
-	e, err := a.event(r)
-	if err != nil {
-		return nil, err
-	}
-	return e.Schema(), nil
-}
-
-func (a *admin) getEventLike(r *http.Request) (any, error) {
-	e, err := a.event(r)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"go": e.Like()}, nil
 }
 
 func (a *admin) forgetEvent(r *http.Request) (any, error) {

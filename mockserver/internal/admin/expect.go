@@ -161,11 +161,8 @@ func (w *waiter) newest() (calls []*expect.Call) {
 // callOf converts an item for the checker.
 func callOf(i *history.Item) *expect.Call {
 	c := &expect.Call{Call: *i.Call()}
-	switch {
-	case i.Rejection != nil:
-		c.Code, c.Message = i.Rejection.Code, i.Rejection.Message
-	case i.Refusal != nil:
-		c.Code, c.Message = i.Refusal.Code, i.Refusal.Message
+	if p := i.Problem(); p != nil {
+		c.Code, c.Message = p.Code, p.Message
 	}
 	return c
 }

@@ -222,13 +222,18 @@ func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
 	return views[0], nil
 }
 
-func (a *admin) addDestination(r *http.Request) (any, error) {
+// readDestination reads the settings of a new destination.
+func readDestination(r *http.Request) (d tracking.Destination, err error) {
 	var in destinationInput
-	if err := readJSON(r, &in); err != nil {
-		return nil, err
+	if err = readJSON(r, &in); err == nil {
+		err = in.apply(&d)
 	}
-	var d tracking.Destination
-	if err := in.apply(&d); err != nil {
+	return d, err
+}
+
+func (a *admin) addDestination(r *http.Request) (any, error) {
+	d, err := readDestination(r)
+	if err != nil {
 		return nil, err
 	}
 	if err := errors.Join(settings.CheckName(d.Name), a.c.CheckDestination(&tracking.Destination{}, &d)); err != nil {
@@ -243,12 +248,8 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 
 // previewDestination returns how many recent calls would be sent to a destination.
 func (a *admin) previewDestination(r *http.Request) (any, error) {
-	var in destinationInput
-	if err := readJSON(r, &in); err != nil {
-		return nil, err
-	}
-	var d tracking.Destination
-	if err := in.apply(&d); err != nil {
+	d, err := readDestination(r)
+	if err != nil {
 		return nil, err
 	}
 	// The request may omit these settings.

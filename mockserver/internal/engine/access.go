@@ -14,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
@@ -167,22 +168,15 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 	if err != nil {
 		return nil, err
 	}
-	states, configured := c.Status(), c.Configured()
+	configured := c.Configured()
 	var all []DestinationOverview
 	for _, d := range c.Settings().Destinations {
 		if !pick(d) {
 			continue
 		}
-		o := DestinationOverview{Destination: d, ReadOnly: configured.Destination(d.Name) != nil}
-		for _, s := range states {
-			if s.Destination == d.Name {
-				o.Status = s
-			}
-		}
-		for i := range ledgers {
-			if ledgers[i].Destination == d.Name {
-				o.Ledger = &ledgers[i]
-			}
+		o := DestinationOverview{Destination: d, ReadOnly: configured.Destination(d.Name) != nil, Ledger: journal.LedgerOf(ledgers, d.Name)}
+		if w := c.workers.of(d.Name); w != nil {
+			o.Status = c.statusOf(w)
 		}
 		all = append(all, o)
 	}

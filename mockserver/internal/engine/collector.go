@@ -282,8 +282,8 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 // ledgerOf returns the ledger of a destination, or a zero ledger for an unknown destination.
 func (c *Collector) ledgerOf(ctx context.Context, destination string) (l tracking.Ledger, err error) {
 	ledgers, err := c.Ledger(ctx)
-	if i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == destination }); i >= 0 {
-		l = ledgers[i]
+	if found := journal.LedgerOf(ledgers, destination); found != nil {
+		l = *found
 	}
 	return l, err
 }

@@ -86,8 +86,7 @@ type Config struct {
 	TempDir string
 	// History retains the newest calls. Defaults to history.New(0).
 	History *history.History
-	// Restored is closed when History contains the results of earlier processes. Defaults to a
-	// closed channel.
+	// Restored is closed when History contains the results of earlier processes. Optional.
 	Restored <-chan struct{}
 	// Plans contains the tracking plans of the sources. Optional.
 	Plans Plans
@@ -122,8 +121,8 @@ type Plans interface {
 
 // Defaults of Config.
 const (
-	DefaultDedupWindow = 24 * time.Hour
-	DefaultDedupCalls  = 2_000_000
+	defaultDedupWindow = 24 * time.Hour
+	defaultDedupCalls  = 2_000_000
 	DefaultConcurrency = 64
 )
 
@@ -148,14 +147,9 @@ func (c Config) withDefaults() Config {
 	if c.History == nil {
 		c.History = history.New(0)
 	}
-	if c.Restored == nil {
-		restored := make(chan struct{})
-		close(restored)
-		c.Restored = restored
-	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	c.DedupWindow = cmp.Or(max(c.DedupWindow, 0), DefaultDedupWindow)
-	c.DedupCalls = cmp.Or(max(c.DedupCalls, 0), DefaultDedupCalls)
+	c.DedupWindow = cmp.Or(max(c.DedupWindow, 0), defaultDedupWindow)
+	c.DedupCalls = cmp.Or(max(c.DedupCalls, 0), defaultDedupCalls)
 	c.Concurrency = cmp.Or(max(c.Concurrency, 0), DefaultConcurrency)
 	c.Limits = ingest.DefaultLimits(c.Limits)
 	return c

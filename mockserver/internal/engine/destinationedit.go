@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -30,11 +31,19 @@ func SecretHeader(name string) bool {
 func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	for i := range shown {
-		shown[i].Headers = maps.Clone(shown[i].Headers)
-		for name := range shown[i].Headers {
-			if SecretHeader(name) {
-				shown[i].Headers[name] = Hidden
-			}
+		shown[i].Headers = hideSecrets(shown[i].Headers, Hidden)
+	}
+	return shown
+}
+
+// HideHeader returns a header with Hidden in place of secret values.
+func HideHeader(h http.Header) http.Header { return hideSecrets(h, []string{Hidden}) }
+
+func hideSecrets[H ~map[string]V, V any](header H, hidden V) H {
+	shown := maps.Clone(header)
+	for name := range shown {
+		if SecretHeader(name) {
+			shown[name] = hidden
 		}
 	}
 	return shown
@@ -80,7 +89,7 @@ func StillHidden(endpoints []webhook.Endpoint) error {
 			if e.Headers[name] == Hidden {
 				problems = append(problems, &webhook.FieldError{
 					Field:   fmt.Sprintf("webhooks[%d].headers[%q]", i, name),
-					Problem: "is hidden and has no previous value for this URL", Hint: "send its value",
+					Problem: "is hidden and has no previous value for this URL", Hint: "enter its value again",
 				})
 			}
 		}

@@ -88,13 +88,17 @@ func (c *Collector) Ready(ctx context.Context) error {
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.workers.all() {
-		destination := w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.measures.Of(destination.Name)}
-		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.CountsSince())
-		s.State = s.state(!destination.Disabled)
-		all = append(all, s)
+		all = append(all, c.statusOf(w))
 	}
 	return all
+}
+
+func (c *Collector) statusOf(w *delivery.Worker) DestinationStatus {
+	d := w.Destination()
+	s := DestinationStatus{Destination: d.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.measures.Of(d.Name)}
+	s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(d.Name, w.CountsSince())
+	s.State = s.state(!d.Disabled)
+	return s
 }
 
 // serveHealth reports that the process is running.

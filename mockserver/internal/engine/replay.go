@@ -14,6 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -295,9 +296,8 @@ func (r *replay) waitForObservers(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, observerTimeout)
 	defer stop()
 	_ = r.worker.WaitForObservers(ctx) // calls with results that are still unobserved are not replayed
-	select {
-	case <-r.collector.config.Restored:
-	case <-ctx.Done():
+	if restored := r.collector.config.Restored; restored != nil {
+		pause.Until(ctx, time.Time{}, restored)
 	}
 }
 

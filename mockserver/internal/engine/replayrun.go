@@ -36,11 +36,8 @@ type ReplayRun struct {
 	Replayed    int       `json:"replayed"`          // number of calls replayed so far
 	// Followed is the number of calls with tracked results: all calls, or the first 50,000. The
 	// counts below are the numbers of these calls in each state, as observed by this process.
-	Followed  int `json:"followed"`
-	Pending   int `json:"pending"`
-	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"`
-	Filtered  int `json:"filtered"`
+	Followed int `json:"followed"`
+	event.Counts
 }
 
 // Goes reports whether the replay is still running.
@@ -154,7 +151,7 @@ func (rs *replayRuns) fails(r *replayRun, calls []tracking.Call) {
 	for i := range calls {
 		key := event.KeyOf(calls[i].Source, calls[i].ID)
 		if was, known := r.calls[key]; known {
-			*r.count(was)--
+			*r.Of(was)--
 			r.Followed--
 			delete(r.calls, key)
 		}
@@ -179,24 +176,11 @@ func (rs *replayRuns) Observe(e event.Event) {
 			key = event.KeyOf(ended.Source, ended.CallID)
 		}
 		if was, known := r.calls[key]; known && was != ended.State {
-			*r.count(was)--
-			*r.count(ended.State)++
+			*r.Of(was)--
+			*r.Of(ended.State)++
 			r.calls[key] = ended.State
 			r.settle()
 		}
-	}
-}
-
-func (r *replayRun) count(s tracking.State) *int {
-	switch s {
-	case tracking.StateDelivered:
-		return &r.Delivered
-	case tracking.StateFailed:
-		return &r.Failed
-	case tracking.StateFiltered:
-		return &r.Filtered
-	default:
-		return &r.Pending
 	}
 }
 

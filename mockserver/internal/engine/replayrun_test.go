@@ -83,7 +83,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 		assert.Equal(t, id, run.ID)
 		assert.Equal(t, engine.ReplayRun{
 			ID: id, Destination: "crm", Cause: group.Cause, StartedAt: run.StartedAt, EndedAt: run.EndedAt,
-			Expected: 150, Replayed: 150, Followed: 150, Delivered: 147, Failed: 2, Pending: 1,
+			Expected: 150, Replayed: 150, Followed: 150, Counts: event.Counts{Delivered: 147, Failed: 2, Pending: 1},
 		}, run)
 		assert.False(t, run.Goes() || run.Settled())
 		l, err := c.Ledger(t.Context())

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,16 +38,10 @@ type AttemptList struct {
 func NewAttempts(attempts []tracking.Attempt) AttemptList {
 	views := []Attempt{}
 	for _, at := range attempts {
-		header := maps.Clone(at.RequestHeader)
-		for name := range header {
-			if engine.SecretHeader(name) {
-				header[name] = []string{engine.Hidden}
-			}
-		}
 		views = append(views, Attempt{
 			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
 			URL: at.URL, Calls: at.Calls, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
-			RequestHeader: header, RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
+			RequestHeader: engine.HideHeader(at.RequestHeader), RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
 			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
 		})
 	}

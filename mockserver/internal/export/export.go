@@ -87,17 +87,11 @@ func NewLine(h *history.History, i *history.Item, destinations []engine.Attached
 		c.Body = i.Record.Call.Body
 		return c
 	}
-	c := i.Call()
-	r := Rejected{
-		ReceivedAt: i.At(), Ref: h.RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type, Title: history.TitleOf(c), UserID: c.UserID, AnonymousID: c.AnonymousID,
+	c, p := i.Call(), i.Problem()
+	return Rejected{
+		ReceivedAt: i.At(), Ref: h.RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type, Title: i.Title(), UserID: c.UserID, AnonymousID: c.AnonymousID,
+		Code: p.Code, Message: p.Message, Body: strings.ToValidUTF8(string(p.Body), "\uFFFD"),
 	}
-	if j := i.Rejection; j != nil {
-		r.Code, r.Message, r.Body = j.Code, j.Message, strings.ToValidUTF8(string(j.Body), "\uFFFD")
-	} else {
-		f := i.Refusal
-		r.Code, r.Message, r.Title, r.Body = f.Code, f.Message, f.Method+" "+f.Path, strings.ToValidUTF8(string(f.Body), "\uFFFD")
-	}
-	return r
 }
 
 // Columns are the names of the columns of CSV.

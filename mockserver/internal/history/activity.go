@@ -73,13 +73,10 @@ func (h *History) Activities(position string, limit int, newest bool, match func
 	h.View(func(f *Feed) {
 		next, ok = f.parsePosition(position)
 		end, newest = f.activityCount, newest || !ok
-		if oldest := f.oldestActivity(); next < oldest {
-			found.Skipped, next = oldest-next, oldest
-		}
 	})
 	for full := false; next < end && !full; {
 		h.View(func(f *Feed) {
-			if oldest := f.oldestActivity(); next < oldest { // some activities have expired in the meantime
+			if oldest := f.oldestActivity(); next < oldest { // some activities have expired
 				found.Skipped += oldest - next
 				next = oldest
 			}
@@ -91,7 +88,7 @@ func (h *History) Activities(position string, limit int, newest bool, match func
 			}
 		})
 	}
-	h.View(func(f *Feed) { found.Next = f.position(next) })
+	found.Next = h.feed.position(next)
 	if !ok {
 		found.Skipped = 0
 	}

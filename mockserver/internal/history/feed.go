@@ -26,7 +26,8 @@ type Item struct {
 	Read      *tracking.Call // the readable part of a rejected call, with its body
 }
 
-// Call returns the call, or the readable part of a rejected call.
+// Call returns the call, or the readable part of a rejected call. For a refused request, it contains
+// only the source and the time of arrival.
 func (i *Item) Call() *tracking.Call {
 	switch {
 	case i.Record != nil:
@@ -34,9 +35,26 @@ func (i *Item) Call() *tracking.Call {
 	case i.Read != nil:
 		return i.Read
 	case i.Refusal != nil:
-		return &tracking.Call{Source: i.Refusal.Source}
+		return &tracking.Call{Source: i.Refusal.Source, ReceivedAt: i.Refusal.At}
 	}
 	return &tracking.Call{}
+}
+
+// Problem returns the reason why a call was rejected or a request was refused. It returns nil for an
+// accepted call.
+func (i *Item) Problem() *tracking.Rejection {
+	if f := i.Refusal; f != nil {
+		return &tracking.Rejection{Code: f.Code, Message: f.Message, Source: f.Source, ReceivedAt: f.At, Body: f.Body, Sender: f.Sender}
+	}
+	return i.Rejection
+}
+
+// Title returns the title of a call, or the method and path of a refused request.
+func (i *Item) Title() string {
+	if f := i.Refusal; f != nil {
+		return f.Method + " " + f.Path
+	}
+	return TitleOf(i.Call())
 }
 
 // TitleOf returns a one-line title of a call: the event, the name of the page, or the IDs in the
@@ -56,16 +74,7 @@ func TitleOf(c *tracking.Call) string {
 }
 
 // At returns the time of arrival.
-func (i *Item) At() time.Time {
-	switch {
-	case i.Record != nil:
-		return i.Record.Call.ReceivedAt
-	case i.Rejection != nil:
-		return i.Rejection.ReceivedAt
-	default:
-		return i.Refusal.At
-	}
-}
+func (i *Item) At() time.Time { return i.Call().ReceivedAt }
 
 // Snapshot returns a copy of an item, because items in the feed change.
 func (i *Item) Snapshot() Item {

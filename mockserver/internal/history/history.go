@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// DefaultLimit is the default number of calls in a History.
-	DefaultLimit = 100_000
+	// defaultLimit is the default number of calls in a History.
+	defaultLimit = 100_000
 	// DefaultBytes is the default memory limit of a History, in bytes.
 	DefaultBytes = 256 << 20
 
@@ -78,10 +78,10 @@ func (e *callEntry) init() *entry {
 }
 
 // New returns a History that retains the newest limit calls, limit synthetic calls, and limit
-// rejected calls. Zero means DefaultLimit. The memory limit is DefaultBytes; LimitBytes changes it.
+// rejected calls. Zero means defaultLimit. The memory limit is DefaultBytes; LimitBytes changes it.
 func New(limit int) *History {
 	if limit <= 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	h := &History{start: time.Now(), feed: newFeed(limit), byCall: map[event.Key]*entry{}, recent: recentAttempts{}}
 	h.LimitBytes(DefaultBytes)

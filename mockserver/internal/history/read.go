@@ -167,12 +167,7 @@ func (h *History) HasDestination(name string) (found bool) {
 
 // Records returns the matching records, oldest first. A nil match accepts all records.
 func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
-	var found []tracking.Record
-	for r := range h.Backward(0) {
-		if match == nil || match(&r) {
-			found = append(found, r)
-		}
-	}
+	found, _ := h.Page(0, math.MaxInt, match)
 	slices.Reverse(found)
 	return found
 }

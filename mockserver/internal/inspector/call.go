@@ -204,12 +204,9 @@ func newAttemptLine(a tracking.Attempt) attemptLine {
 
 func headerFacts(h http.Header) []fact {
 	var facts []fact
+	h = engine.HideHeader(h)
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		value := strings.Join(h[name], ", ")
-		if engine.SecretHeader(name) {
-			value = engine.Hidden
-		}
-		facts = append(facts, fact{Name: name, Value: value})
+		facts = append(facts, fact{Name: name, Value: strings.Join(h[name], ", ")})
 	}
 	return facts
 }

@@ -3,7 +3,6 @@ package inspector
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -18,7 +17,7 @@ import (
 const shownChoices = 50
 
 func compareLink(first, second string) string {
-	return "/compare?" + url.Values{"call": {first, second}}.Encode()
+	return page.Link("/compare", "call", first, "call", second)
 }
 
 // A comparePage compares two calls, or offers calls to compare with.

@@ -3,7 +3,6 @@ package inspector
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +48,7 @@ func (p *callPanel) signedCopies(destinations []engine.AttachedDestination) (all
 			if len(d.Webhooks) > 1 {
 				label += fmt.Sprintf(", webhook %d", n+1)
 			}
-			query := url.Values{"destination": {d.Name}, "webhook": {strconv.Itoa(n)}}
-			all = append(all, copyForm{"/calls/" + p.Ref + "/as/signed?" + query.Encode(), label})
+			all = append(all, copyForm{page.Link("/calls/"+p.Ref+"/as/signed", "destination", d.Name, "webhook", strconv.Itoa(n)), label})
 		}
 	}
 	return all

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"crypto/rand"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -56,7 +54,7 @@ func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
 		form.Problem = page.Sentence(access.ErrorOf(err).Message)
 		return in.showDeletionForm(r, http.StatusUnprocessableEntity, form)
 	}
-	return page.SendTo(rows.Filter{}.Link("/deletion", "id", d.ID), "Request accepted. Notifications are being sent.")
+	return page.SendTo(page.Link("/deletion", "id", d.ID), "Request accepted. Notifications are being sent.")
 }
 
 // A deletionPage shows a deletion request and a page of its notifications.
@@ -71,14 +69,11 @@ type deletionPage struct {
 
 // Link returns the URL of another page or filter.
 func (p deletionPage) Link(state string, offset int) string {
-	q := url.Values{"id": {p.ID}}
-	if state != "" {
-		q.Set("state", state)
-	}
+	from := ""
 	if offset > 0 {
-		q.Set("offset", strconv.Itoa(offset))
+		from = strconv.Itoa(offset)
 	}
-	return "/deletion?" + q.Encode()
+	return page.Link("/deletion", "id", p.ID, "state", state, "offset", from)
 }
 
 // Earlier returns the offset of the previous page.

@@ -25,19 +25,12 @@ import (
 // failedShown limits the failed calls on a destination page.
 const failedShown = 6
 
-// A destinationLine is a destination with its status, without secrets.
-type destinationLine struct {
-	Name     string
-	Webhooks []webhook.Endpoint
-	Enabled  bool
-	ReadOnly bool // whether it is defined in the configuration file
-	Status   engine.DestinationStatus
-	Ledger   *tracking.Ledger
-}
+// A destinationLine is a destination with its status. Ledger is not nil.
+type destinationLine struct{ engine.DestinationOverview }
 
 // Resumable reports whether delivery stays stopped until a user resumes it.
 func (l *destinationLine) Resumable() bool {
-	return l.Enabled && l.Status.Paused || !l.Status.GoneSince.IsZero()
+	return !l.Disabled && l.Status.Paused || !l.Status.GoneSince.IsZero()
 }
 
 // Label returns the display text of the state.
@@ -52,10 +45,8 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	overviews, err := in.c.Overviews(ctx, pick)
 	var lines []destinationLine
 	for _, d := range overviews {
-		lines = append(lines, destinationLine{
-			Name: d.Name, Webhooks: engine.HideHeaders(d.Endpoints()), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
-			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}),
-		})
+		d.Ledger = cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name})
+		lines = append(lines, destinationLine{d})
 	}
 	return lines, err
 }
@@ -179,7 +170,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	case err != nil:
 		return page.Answer{}, err
 	}
-	return page.SendTo(rows.Filter{}.Link("/destination", "name", form.Name), "Destination saved.")
+	return page.SendTo(page.Link("/destination", "name", form.Name), "Destination saved.")
 }
 
 // testDestination sends a test call to the URLs in the form and shows the responses. It saves
@@ -223,7 +214,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 		if err := do(r.Context(), name); err != nil {
 			return page.Answer{}, err
 		}
-		return page.SendTo(rows.Filter{}.Link("/destination", "name", name), done)
+		return page.SendTo(page.Link("/destination", "name", name), done)
 	}
 }
 
@@ -259,7 +250,7 @@ func (f destinationForm) Examples() []bodyExample {
 	for _, e := range f.Preview.Examples {
 		shown := bodyExample{
 			Type: e.Call.Type, Title: text.Cut(rows.TextLimit, history.TitleOf(e.Call)), Reason: e.Reason, Failed: e.Failed,
-			Href: rows.Filter{}.Link("/call", "source", e.Call.Source, "id", e.Call.ID),
+			Href: callLink(history.RefOfCall(e.Call.Source, e.Call.ID)),
 		}
 		if e.Body != nil {
 			shown.Body = text.Cut(maxExample, page.Indented(e.Body))

@@ -272,8 +272,8 @@ func sameValue(a, b []byte) bool {
 
 // viewDifference returns the first difference, or nil.
 func viewDifference(left, right []byte) *differenceView {
-	at := difference(left, right)
-	if at < 0 {
+	at := text.CommonPrefix(left, right)
+	if at == len(left) && at == len(right) {
 		return nil
 	}
 	return &differenceView{At: at, Left: excerptAt(left, at), Right: excerptAt(right, at)}
@@ -299,18 +299,4 @@ func excerptAt(text []byte, at int) excerptView {
 		e.After += "…"
 	}
 	return e
-}
-
-// difference returns the offset of the first difference, or -1.
-func difference(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	if len(a) == len(b) {
-		return -1
-	}
-	return n
 }

@@ -142,14 +142,14 @@ func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) prope
 // because senders can write 3.0 as 3.
 func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	var shares []share
-	counts := p.Types
-	for n := range counts {
-		t := counts[n]
-		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "number" }); t.Name == "integer" && other >= 0 {
+	integers := slices.IndexFunc(p.Types, func(t shapes.Type) bool { return t.Name == "integer" })
+	numbers := slices.IndexFunc(p.Types, func(t shapes.Type) bool { return t.Name == "number" })
+	for n, t := range p.Types {
+		switch {
+		case n == integers && numbers >= 0:
 			continue
-		}
-		if other := slices.IndexFunc(counts, func(o shapes.Type) bool { return o.Name == "integer" }); t.Name == "number" && other >= 0 {
-			t.Count += counts[other].Count
+		case n == numbers && integers >= 0:
+			t.Count += p.Types[integers].Count
 		}
 		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), matchingHref(e, p.Path, t.Name, ""), t.Count, odd && len(shares) > 0 && t.Name != "null"})
 		for _, f := range t.Formats {

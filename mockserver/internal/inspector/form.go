@@ -298,13 +298,7 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 		f.Webhooks[i] = w
 	}
 	f.destination.Webhooks = engine.RestoreHeaders(f.destination.Webhooks, f.old.Webhooks)
-	for n, e := range f.destination.Webhooks {
-		for name, value := range e.Headers {
-			if value == engine.Hidden {
-				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden and the URL has changed: enter its value again")
-			}
-		}
-	}
+	f.addProblems(engine.StillHidden(f.destination.Webhooks), places)
 	return places
 }
 
@@ -325,7 +319,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		switch n, _ := fmt.Sscanf(field, "webhooks[%d]", &i); {
 		case n == 1 && i < len(places) && strings.Contains(field, "].headers"):
 			_, header, _ := strings.Cut(field, "].headers")
-			field, problem = fmt.Sprintf("headers%d", places[i]), strings.Trim(header, "[]")+" "+problem
+			field, problem = fmt.Sprintf("headers%d", places[i]), strings.Trim(header, `[]"`)+" "+problem
 		case n == 1 && i < len(places):
 			field = fmt.Sprintf("url%d", places[i])
 		case field == "webhooks":

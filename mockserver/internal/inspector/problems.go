@@ -70,7 +70,7 @@ func (c causeCard) Hint() string { return event.HintOf(c.Code) }
 
 // Path returns the URL of the replay confirmation.
 func (c causeCard) Path() string {
-	return rows.Filter{}.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
+	return page.Link("/problems/replay", "destination", c.Destination, "cause", c.Cause)
 }
 
 // An example links a call, a request or an event.
@@ -157,25 +157,21 @@ func linkRefused(h *history.History, shown []causeCard) {
 		return left > 0
 	})
 	for i := range found {
-		var key stats.Key
-		if r := found[i].Rejection; r != nil {
-			key = stats.KeyOfRejection(r)
-		} else {
-			key = stats.KeyOfRefusal(found[i].Refusal)
+		kind, p := stats.Rejected, found[i].Problem()
+		if found[i].Refusal != nil {
+			kind = stats.Refused
 		}
-		if c := byKey[key]; c != nil && len(c.Examples) < shownExamples {
+		if c := byKey[stats.KeyOf(kind, p)]; c != nil && len(c.Examples) < shownExamples {
 			c.Examples = append(c.Examples, exampleOf(h, &found[i]))
 		}
 	}
 }
 
 func exampleOf(h *history.History, i *history.Item) example {
-	e := example{Href: callLink(h.RefOf(i))}
-	if i.Refusal != nil {
-		e.Type, e.Text = "request", i.Refusal.Method+" "+i.Refusal.Path
-		return e
-	}
 	call := i.Call()
-	e.Type, e.Text = call.Type, cmp.Or(history.TitleOf(call), call.UserID, call.AnonymousID, "no user")
+	e := example{callLink(h.RefOf(i)), cmp.Or(i.Title(), call.UserID, call.AnonymousID, "no user"), call.Type}
+	if i.Refusal != nil {
+		e.Type = "request"
+	}
 	return e
 }

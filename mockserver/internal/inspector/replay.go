@@ -88,7 +88,7 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 	p := replayPage{Filter: rows.ReadFilter(q).Fixed(now), Only: q.Get("destination"), UpTo: end.Order, RenderedAt: now.Format(time.RFC3339Nano)}
 	p.Back = rows.ReadFilter(q).Link("/")
 	if p.Only != "" {
-		p.Back = rows.Filter{}.Link("/destination", "name", p.Only)
+		p.Back = page.Link("/destination", "name", p.Only)
 	}
 	found, matched := in.pick(p.Filter, p.UpTo)
 	p.Matched = matched
@@ -142,7 +142,7 @@ func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
 	}
 	target := filter.Link("/")
 	if only != "" {
-		target = rows.Filter{}.Link("/destination", "name", only)
+		target = page.Link("/destination", "name", only)
 	}
 	return page.SendTo(target, replayedText(replayed)+".")
 }

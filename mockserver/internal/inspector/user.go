@@ -141,7 +141,7 @@ func (in *Inspector) readUser(id string, from int) userPage {
 	return u
 }
 
-func callLink(ref string) string { return rows.Filter{}.Link("/", "call", ref) }
+func callLink(ref string) string { return page.Link("/", "call", ref) }
 
 func newEntry(h *history.History, t *timeline.Entry, destinations []engine.AttachedDestination) entry {
 	c := t.Call()

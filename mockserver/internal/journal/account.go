@@ -8,6 +8,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
+// LedgerOf returns the ledger of a destination, or nil.
+func LedgerOf(ledgers []tracking.Ledger, destination string) *tracking.Ledger {
+	for i := range ledgers {
+		if ledgers[i].Destination == destination {
+			return &ledgers[i]
+		}
+	}
+	return nil
+}
+
 // A Verification is the result of verifying the ledger of one destination.
 type Verification struct {
 	// Ledger is counted independently of Journal.Ledger, from the stored data.

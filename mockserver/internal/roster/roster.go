@@ -7,6 +7,7 @@ package roster
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 )
@@ -70,36 +71,13 @@ type Change struct {
 // users without differences. Both lists must be sorted and contain each user once.
 func Diff(older, newer Seq, all bool) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		a, stopA := pull(older)
-		defer stopA()
-		b, stopB := pull(newer)
-		defer stopB()
-		a.next()
-		b.next()
-		for (a.ok || b.ok) && a.err == nil && b.err == nil {
-			var change Change
-			differs := true
-			switch {
-			case !b.ok || a.ok && a.User < b.User:
-				change = Change{User: a.User, Removed: true}
-				a.next()
-			case !a.ok || b.User < a.User:
-				change = Change{User: b.User, Value: b.Value}
-				b.next()
-			default:
-				change = Change{User: b.User, Value: b.Value}
-				differs = all || !bytes.Equal(a.Value, b.Value)
-				a.next()
-				b.next()
+		for p, err := range pairs(older, newer) {
+			if err == nil && p.inOlder && p.inNewer && !all && bytes.Equal(p.older, p.newer) {
+				continue
 			}
-			if differs && !yield(change, nil) {
+			if !yield(Change{p.user, p.newer, !p.inNewer}, err) {
 				return
 			}
-		}
-		if a.err != nil {
-			yield(Change{}, a.err)
-		} else if b.err != nil {
-			yield(Change{}, b.err)
 		}
 	}
 }
@@ -122,46 +100,55 @@ func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err er
 // Without yields the entries of users that are not in gone. Both lists must be sorted.
 func Without(entries, gone Seq) Seq {
 	return func(yield func(Entry, error) bool) {
-		g, stop := pull(gone)
-		defer stop()
-		g.next()
-		for e, err := range entries {
-			for err == nil && g.ok && g.User < e.User {
-				g.next()
-			}
-			if err == nil {
-				err = g.err
-			}
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if g.ok && g.User == e.User {
+		for p, err := range pairs(gone, entries) {
+			if err == nil && (p.inOlder || !p.inNewer) {
 				continue
 			}
-			if !yield(e, nil) {
+			if !yield(Entry{p.user, p.newer}, err) {
 				return
 			}
 		}
 	}
 }
 
-// A cursor points to an entry of a Seq.
-type cursor struct {
-	Entry
-	ok   bool // false at the end
-	err  error
-	pull func() (Entry, error, bool)
+// A pair contains the values of a user in two lists.
+type pair struct {
+	user             string
+	older, newer     []byte
+	inOlder, inNewer bool // whether the list contains the user
 }
 
-func pull(s Seq) (*cursor, func()) {
-	next, stop := iter.Pull2(s)
-	return &cursor{pull: next}, stop
-}
-
-func (c *cursor) next() {
-	c.Entry, c.err, c.ok = c.pull()
-	c.ok = c.ok && c.err == nil
+// pairs yields the users of two sorted lists, in order. It stops after an error.
+func pairs(older, newer Seq) iter.Seq2[pair, error] {
+	return func(yield func(pair, error) bool) {
+		next, stop := iter.Pull2(older)
+		defer stop()
+		a, failed, ok := next()
+		for b, err := range newer {
+			for ; err == nil && failed == nil && ok && a.User < b.User; a, failed, ok = next() {
+				if !yield(pair{user: a.User, older: a.Value, inOlder: true}, nil) {
+					return
+				}
+			}
+			if err = cmp.Or(err, failed); err != nil {
+				yield(pair{}, err)
+				return
+			}
+			p := pair{user: b.User, newer: b.Value, inNewer: true}
+			if ok && a.User == b.User {
+				p.older, p.inOlder = a.Value, true
+				a, failed, ok = next()
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+		for ; ok; a, failed, ok = next() {
+			if !yield(pair{user: a.User, older: a.Value, inOlder: true}, failed) || failed != nil {
+				return
+			}
+		}
+	}
 }
 
 // unordered returns the error for a Seq that is not sorted.

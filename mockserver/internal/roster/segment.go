@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // A segment contains consecutive entries:
@@ -66,7 +68,7 @@ func (w *writer) add(e Entry) error {
 		w.buf = append(w.buf, segmentFormat)
 		w.segments++
 	} else {
-		shared = commonPrefix(w.last, e.User)
+		shared = text.CommonPrefix(w.last, e.User)
 	}
 	rest := e.User[shared:]
 	w.buf = binary.AppendUvarint(w.buf, uint64(shared))
@@ -91,16 +93,6 @@ func (w *writer) flush() error {
 	err := w.put(w.segments-1, w.buf)
 	w.buf = w.buf[:0]
 	return err
-}
-
-func commonPrefix(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }
 
 // Read yields the entries of segments, and verifies the segments. It calls get for each segment. get

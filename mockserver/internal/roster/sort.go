@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// DefaultMemory is the default buffer size of Sort in bytes.
-	DefaultMemory = 4 << 20
+	// defaultMemory is the default buffer size of Sort in bytes.
+	defaultMemory = 4 << 20
 	// entryOverhead is the approximate memory of an entry in addition to its bytes.
 	entryOverhead = 56
 	// runSegment is the size of the segments in the temporary file. All reads one segment of each
@@ -19,11 +19,11 @@ const (
 )
 
 // Sort sorts entries. If a user has several entries, only the last one remains. Sort keeps up to
-// memory bytes in memory, by default DefaultMemory. It writes the rest to a temporary file in dir,
+// memory bytes in memory, by default defaultMemory. It writes the rest to a temporary file in dir,
 // by default os.TempDir, which only its owner can read. Call Close to remove the file.
 func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 	if memory <= 0 {
-		memory = DefaultMemory
+		memory = defaultMemory
 	}
 	s := &Sorted{}
 	size := 0
@@ -127,27 +127,14 @@ func merged(lists []Seq) Seq {
 	}
 	older, newer := merged(lists[:len(lists)/2]), merged(lists[len(lists)/2:])
 	return func(yield func(Entry, error) bool) {
-		a, stop := pull(older)
-		defer stop()
-		a.next()
-		for e, err := range newer {
-			for ; err == nil && a.ok && a.User <= e.User; a.next() {
-				if a.User < e.User && !yield(a.Entry, nil) {
-					return
-				}
+		for p, err := range pairs(older, newer) {
+			value := p.newer
+			if !p.inNewer {
+				value = p.older
 			}
-			err = cmp.Or(err, a.err)
-			if !yield(e, err) || err != nil {
+			if !yield(Entry{p.user, value}, err) {
 				return
 			}
-		}
-		for ; a.ok; a.next() {
-			if !yield(a.Entry, nil) {
-				return
-			}
-		}
-		if a.err != nil {
-			yield(Entry{}, a.err)
 		}
 	}
 }

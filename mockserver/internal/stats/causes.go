@@ -76,9 +76,10 @@ func (c *Causes) Observe(e event.Event) {
 			c.addFailed(&e)
 		}
 	case tracking.Rejection:
-		c.addRefused(KeyOfRejection(&e), e.ReceivedAt, 1, Sample{Message: e.Message}, e.Sender)
+		c.addRefused(KeyOf(Rejected, &e), e.ReceivedAt, 1, Sample{Message: e.Message}, e.Sender)
 	case event.Refusal:
-		c.addRefused(KeyOfRefusal(&e), e.At, max(e.Count, 1), Sample{Message: e.Message, Status: e.Status}, e.Sender)
+		r := tracking.Rejection{Code: e.Code, Message: e.Message, Source: e.Source}
+		c.addRefused(KeyOf(Refused, &r), e.At, max(e.Count, 1), Sample{Message: e.Message, Status: e.Status}, e.Sender)
 	}
 }
 

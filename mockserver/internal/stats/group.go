@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -34,22 +33,12 @@ func (k *Key) ID() string {
 	return text.Digest(string(k.Kind), k.Destination, k.Source, string(k.Code), k.Cause)
 }
 
-// KeyOfRejection returns the key of a rejected call's group.
-func KeyOfRejection(r *tracking.Rejection) Key {
-	return keyOfRefused(Rejected, r.Source, r.Code, r.Message)
-}
-
-// KeyOfRefusal returns the key of a refused request's group.
-func KeyOfRefusal(r *event.Refusal) Key {
-	return keyOfRefused(Refused, r.Source, r.Code, r.Message)
-}
-
-// keyOfRefused returns the key of a rejected call's or refused request's group. It omits the cause
-// if the write key is unknown. Otherwise anyone could create groups with arbitrary messages.
-func keyOfRefused(kind Kind, source string, code tracking.Code, message string) Key {
-	key := Key{Kind: kind, Source: source, Code: code}
-	if source != "" {
-		key.Cause = CauseOf(text.Cut(maxMessage, message))
+// KeyOf returns the key of the group of a rejected call or a refused request. It omits the cause if
+// the write key is unknown. Otherwise anyone could create groups with arbitrary messages.
+func KeyOf(kind Kind, r *tracking.Rejection) Key {
+	key := Key{Kind: kind, Source: r.Source, Code: r.Code}
+	if r.Source != "" {
+		key.Cause = CauseOf(text.Cut(maxMessage, r.Message))
 	}
 	return key
 }

@@ -105,6 +105,17 @@ func Span(d time.Duration) string {
 	return "less than a second"
 }
 
+// CommonPrefix returns the length of the longest common prefix of a and b in bytes.
+func CommonPrefix[T string | []byte](a, b T) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
 // ContainsFold reports whether text contains part, ignoring the case of ASCII letters. It does not
 // search for both cases with bytes.IndexByte, because that would take quadratic time for hostile
 // input.

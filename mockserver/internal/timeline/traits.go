@@ -9,8 +9,7 @@ import (
 // Traits are the traits of a user. An identify call changes some traits and keeps the others.
 type Traits struct {
 	names     []string // trait names, in order of their first assignment
-	keys      map[string][]byte
-	values    map[string][]byte
+	members   map[string]jsonscan.Member
 	size      int  // size of keys and values in bytes
 	truncated bool // some traits were omitted because of maxTraits
 }
@@ -44,25 +43,24 @@ func (t *Traits) apply(body []byte) *Changes {
 
 // set is like apply, but does not return the changes.
 func (t *Traits) set(traits []byte) {
-	if t.values == nil {
-		t.keys, t.values = map[string][]byte{}, map[string][]byte{}
+	if t.members == nil {
+		t.members = map[string]jsonscan.Member{}
 	}
 	for m := range jsonscan.Members(traits) {
 		name := string(jsonscan.Unquote(m.Key))
-		old, known := t.values[name]
-		size := t.size + len(m.Value) - len(old)
-		if !known {
-			size += len(m.Key)
+		old, known := t.members[name]
+		if known {
+			m.Key = old.Key // the first spelling
 		}
+		size := t.size + len(m.Key) + len(m.Value) - len(old.Key) - len(old.Value)
 		if size > maxTraits {
 			t.truncated = true
 			continue
 		}
 		if !known {
 			t.names = append(t.names, name)
-			t.keys[name] = m.Key
 		}
-		t.values[name], t.size = m.Value, size
+		t.members[name], t.size = m, size
 	}
 }
 
@@ -86,14 +84,14 @@ func (t *Traits) JSON() []byte { return t.object(t.names) }
 func (t *Traits) object(names []string) []byte {
 	out := []byte{'{'}
 	for _, name := range names {
-		value, ok := t.values[name]
+		m, ok := t.members[name]
 		if !ok {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, t.keys[name]...), ':'), value...)
+		out = append(append(append(out, m.Key...), ':'), m.Value...)
 	}
 	return append(out, '}')
 }

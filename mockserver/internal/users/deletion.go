@@ -73,8 +73,8 @@ func (r DeletionRequest) check() error {
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
 			Hint: fmt.Sprintf("give at most %d, and the rest in another request", MaxDeletionUsers)})
 	}
-	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	if n := len(r.ID); n > maxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", maxDeletionID)})
 	}
 	for i, id := range r.UserIDs {
 		if wrong := checkUserID(id); wrong != nil {
@@ -218,15 +218,20 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
 	key := text.Digest(id)
 	r, err := u.loadDeletion(ctx, key)
-	for n := 0; err == nil && n < r.chunks(); n++ {
-		var chunk deletionChunk
-		chunk, err = u.loadChunk(ctx, key, r, n)
+	if errors.Is(err, state.ErrNotFound) {
+		_, err := lostRecord[Deletion](ctx, u, deletionKey(key)) // its outcomes are lost too
+		return nil, false, unknownDeletion(id, err)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for n := range r.chunks() {
+		chunk, err := u.loadChunk(ctx, key, r, n)
 		if errors.Is(err, state.ErrNotFound) {
-			err = nil // the chunk is lost
-			continue
+			continue // the chunk is lost
 		}
 		if err != nil {
-			break
+			return nil, false, err
 		}
 		for _, o := range chunk.outcomes(key, r, n) {
 			switch {
@@ -239,12 +244,6 @@ func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter Outcom
 				page = append(page, o)
 			}
 		}
-	}
-	if errors.Is(err, state.ErrNotFound) {
-		_, err = lostRecord[Deletion](ctx, u, deletionKey(key)) // its outcomes are lost too
-	}
-	if err != nil {
-		return nil, false, unknownDeletion(id, err)
 	}
 	return page, false, nil
 }

@@ -73,9 +73,9 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	d := deleted(t, c, users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	assert.Equal(t, 2, d.Users)
 	assert.Equal(t, []users.DeletionTarget{
-		{Source: "ios", Destination: "crm", Delivered: 2},
-		{Source: "ios", Destination: "ios-only", Delivered: 2},
-		{Source: "web", Destination: "crm", Delivered: 2},
+		{Source: "ios", Destination: "crm", Counts: event.Counts{Delivered: 2}},
+		{Source: "ios", Destination: "ios-only", Counts: event.Counts{Delivered: 2}},
+		{Source: "web", Destination: "crm", Counts: event.Counts{Delivered: 2}},
 	}, d.Targets)
 	assert.False(t, d.CompletedAt.Before(d.RequestedAt))
 	assert.Equal(t, []string{
@@ -242,12 +242,12 @@ func TestDeletionReportsOutcomes(t *testing.T) {
 		defer cancel()
 		d, err := c.Users().WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Counts: event.Counts{Pending: 1}}, {Source: "web", Destination: "ads", Counts: event.Counts{Failed: 1}}}, d.Targets)
 
 		box.answers(nil)
 		d, err = c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
-		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Counts: event.Counts{Delivered: 1}}, {Source: "web", Destination: "ads", Counts: event.Counts{Failed: 1}}}, d.Targets)
 		got := box.take()
 		require.Len(t, got, 1)
 		assert.Equal(t, all[0].MessageID, got[0].id)
@@ -441,7 +441,7 @@ func TestDeletionSurvivesACrashAtEveryWrite(t *testing.T) {
 				d, err := w.collector.Users().WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
 				assert.Equal(t, []users.DeletionTarget{
-					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
+					{Source: "web", Destination: "crm", Counts: event.Counts{Delivered: 5}}, {Source: "web", Destination: "ads", Counts: event.Counts{Delivered: 5}},
 				}, d.Targets)
 				ids := map[string]string{}
 				for _, n := range w.box.take() {

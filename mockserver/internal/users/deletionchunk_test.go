@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -44,7 +45,7 @@ func TestLostDeletionChunkLosesOnlyItsUsers(t *testing.T) {
 				settle(t, c)
 
 				assert.Equal(t, len(lost), d.LostUsers)
-				assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Delivered: len(ids) - len(lost)}}, d.Targets)
+				assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Counts: event.Counts{Delivered: len(ids) - len(lost)}}}, d.Targets)
 				var got []string
 				for _, n := range box.take() {
 					got = append(got, n.UserID)

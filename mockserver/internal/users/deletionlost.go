@@ -59,10 +59,10 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 		return nil, err
 	}
 	for t, target := range targets {
-		l := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == target.Destination })
+		l := journal.LedgerOf(ledgers, target.Destination)
 		switch {
 		case target.Pending == 0:
-		case l < 0:
+		case l == nil:
 			removed := tracking.Outcome{State: tracking.StateFailed, Reason: "the destination was removed"}
 			_, err = w.conclude(ctx, t, func(int) (deletionEnd, bool) {
 				return deletionEnd{Outcome: removed, At: time.Now().UTC()}, true
@@ -70,7 +70,7 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 			if err != nil {
 				return nil, err
 			}
-		case ledgers[l].OldestPending.IsZero() || ledgers[l].OldestPending.After(w.record.SentAt):
+		case l.OldestPending.IsZero() || l.OldestPending.After(w.record.SentAt):
 			lost = append(lost, t)
 		}
 	}

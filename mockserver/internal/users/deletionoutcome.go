@@ -54,7 +54,21 @@ func (u *Service) workOnOutcomes(ctx context.Context, key string) error {
 // storeOutcomes stores the collected outcomes of a request.
 func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 	ended := u.outcomes.of(key)
+	err := u.writeOutcomes(ctx, key, ended)
+	if err != nil && !errors.Is(err, state.ErrNotFound) { // ErrNotFound means that the request was deleted or never existed
+		return err
+	}
+	u.outcomes.stored(key, ended)
+	return nil
+}
+
+// writeOutcomes stores outcomes in the chunks of a request, and completes the request if all its
+// notifications have ended.
+func (u *Service) writeOutcomes(ctx context.Context, key string, ended map[notification]deletionEnd) error {
 	r, err := u.loadDeletion(ctx, key)
+	if err != nil {
+		return err
+	}
 	byChunk := map[int][]notification{}
 	for n := range ended {
 		if user, _, ok := r.find(key, n); ok {
@@ -63,28 +77,23 @@ func (u *Service) storeOutcomes(ctx context.Context, key string) error {
 	}
 	perhaps := false // whether all notifications may have ended
 	for _, n := range slices.Sorted(maps.Keys(byChunk)) {
-		if err != nil {
-			break
-		}
-		var chunk deletionChunk
-		chunk, err = u.updateChunk(ctx, key, r, n, func(k *deletionChunk) {
+		chunk, err := u.updateChunk(ctx, key, r, n, func(k *deletionChunk) {
 			for _, n := range byChunk[n] {
 				user, target, _ := r.find(key, n)
 				k.Ends[target][user%r.Chunk] = ended[n]
 			}
 		})
 		if errors.Is(err, state.ErrNotFound) {
-			err, perhaps = nil, true // the chunk is lost
+			perhaps = true // the chunk is lost
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		perhaps = perhaps || chunk.ended()
 	}
-	if err == nil && perhaps {
+	if perhaps {
 		_, _, err = u.complete(ctx, key)
 	}
-	if err != nil && !errors.Is(err, state.ErrNotFound) { // ErrNotFound means that the request was deleted or never existed
-		return err
-	}
-	u.outcomes.stored(key, ended)
-	return nil
+	return err
 }

@@ -106,16 +106,7 @@ func (r deletionRecord) find(key string, n notification) (user, target int, ok b
 func (k deletionChunk) count(targets []DeletionTarget) {
 	for t := range targets {
 		for _, end := range k.Ends[t] {
-			switch end.State {
-			case tracking.StateDelivered:
-				targets[t].Delivered++
-			case tracking.StateFailed:
-				targets[t].Failed++
-			case tracking.StateFiltered:
-				targets[t].Filtered++
-			default:
-				targets[t].Pending++
-			}
+			*targets[t].Of(end.State)++
 		}
 	}
 }

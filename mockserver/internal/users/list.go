@@ -19,7 +19,7 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 	longest, parse := MaxUserIDBytes, parseMember
 	if kind == KindTrait {
 		// Escaping can make user IDs and values six times as long.
-		longest, parse = 6*(MaxUserIDBytes+MaxTraitBytes)+64, parseValue
+		longest, parse = 6*(MaxUserIDBytes+maxTraitBytes)+64, parseValue
 	}
 	return func(yield func(roster.Entry, error) bool) {
 		in := bufio.NewScanner(r)
@@ -101,8 +101,8 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 	if err != nil {
 		return roster.Entry{}, &webhook.FieldError{Problem: "has a value that is not valid JSON (" + err.Error() + ")", Hint: "give any JSON value"}
 	}
-	if len(canonical) > MaxTraitBytes {
-		return roster.Entry{}, &webhook.FieldError{Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Hint: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
+	if len(canonical) > maxTraitBytes {
+		return roster.Entry{}, &webhook.FieldError{Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Hint: fmt.Sprintf("give at most %d bytes of JSON", maxTraitBytes)}
 	}
 	return roster.Entry{User: v.UserID, Value: canonical}, nil
 }

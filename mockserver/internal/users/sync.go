@@ -31,7 +31,7 @@ import (
 // repeated stage creates the same calls.
 
 // sortsAtOnce is the maximum number of lists that are read at the same time. Each of them needs
-// roster.DefaultMemory.
+// 4 MB.
 const sortsAtOnce = 4
 
 // StartSync accepts a list of the members of an audience or of the values of a trait. The
@@ -94,7 +94,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	key := SnakeCase(r.Name)
 	problem := ""
 	switch {
-	case len(r.Name) > MaxComputationName:
+	case len(r.Name) > maxComputationName:
 		problem = fmt.Sprintf("has %d bytes", len(r.Name))
 	case key == "":
 		problem = fmt.Sprintf("is %q, which has no letters or digits", r.Name)
@@ -103,7 +103,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	}
 	if problem != "" {
 		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
-			Hint: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.Kind, MaxComputationName)}
+			Hint: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.Kind, maxComputationName)}
 	}
 	source, err := u.oneSource(settings, r.Source)
 	if err != nil {
@@ -187,11 +187,11 @@ func (u *Service) knownComputation(ctx context.Context, id string) (computationR
 	r, err := computationRecord{}, state.ErrNotFound
 	if text.IsDigest(id) {
 		r, err = u.loadComputation(ctx, id)
-	}
-	if errors.Is(err, state.ErrNotFound) && text.IsDigest(id) {
-		var name Computation
-		name, err = lostRecord[Computation](ctx, u, computationKey(id))
-		r.Computation = name.withoutRecord()
+		if errors.Is(err, state.ErrNotFound) {
+			var name Computation
+			name, err = lostRecord[Computation](ctx, u, computationKey(id))
+			r.Computation = name.withoutRecord()
+		}
 	}
 	if errors.Is(err, state.ErrNotFound) {
 		err = state.Unknown("audience or trait with the ID", id)

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -240,9 +240,8 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	}
 	w.room = (syncAhead - 1) * int64(w.config.BatchCalls) // reserves room for one more batch
 	mayPend := w.room
-	i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == w.record.Destination })
-	if i >= 0 {
-		w.room -= ledgers[i].Pending
+	if l := journal.LedgerOf(ledgers, w.record.Destination); l != nil {
+		w.room -= l.Pending
 	}
 	if w.room <= 0 {
 		return fmt.Sprintf("destination %q has more than %s pending", w.record.Destination, text.Plural(mayPend, "call", "calls")), nil

@@ -9,7 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Service manages audiences, computed traits and deletion requests, and creates the calls
@@ -29,7 +28,7 @@ type Service struct {
 
 // A Config configures a Service.
 type Config struct {
-	Journal  callStore
+	Journal  journal.Journal
 	State    state.Store
 	Known    knownCalls
 	Observer event.Observer
@@ -49,14 +48,6 @@ type Config struct {
 	TempDir string
 	// BatchCalls is the maximum number of calls per batch. Defaults to 500.
 	BatchCalls int
-}
-
-// callStore is the part of journal.Journal that this package uses.
-type callStore interface {
-	Append(ctx context.Context, b event.Batch) error
-	Ledger(ctx context.Context) ([]tracking.Ledger, error)
-	Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
-	Replay(ctx context.Context, destination string, calls []tracking.Call, traces event.Traces, from tracking.State) error
 }
 
 // knownCalls contains the messageIds of stored calls.

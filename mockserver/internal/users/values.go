@@ -144,12 +144,11 @@ type Deletion struct {
 }
 
 // Sums returns the sums over all targets.
-func (d Deletion) Sums() (sums DeletionTarget) {
+func (d Deletion) Sums() (sums event.Counts) {
 	for _, t := range d.Targets {
-		sums.Pending += t.Pending
-		sums.Delivered += t.Delivered
-		sums.Failed += t.Failed
-		sums.Filtered += t.Filtered
+		for state := tracking.StatePending; state <= tracking.StateFiltered; state++ {
+			*sums.Of(state) += *t.Of(state)
+		}
 	}
 	return sums
 }
@@ -159,10 +158,7 @@ func (d Deletion) Sums() (sums DeletionTarget) {
 type DeletionTarget struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
-	Pending     int    `json:"pending"`
-	Delivered   int    `json:"delivered"`
-	Failed      int    `json:"failed"`
-	Filtered    int    `json:"filtered"`
+	event.Counts
 }
 
 // A DeletionOutcome is the result of one notification.
@@ -189,15 +185,15 @@ type OutcomeFilter struct {
 const (
 	// MaxUserIDBytes is the maximum length of a user ID.
 	MaxUserIDBytes = 1024
-	// MaxTraitBytes is the maximum length of the value of a computed trait in canonical JSON.
-	MaxTraitBytes = 16 << 10
-	// MaxComputationName is the maximum length in bytes of the name of an audience or a
+	// maxTraitBytes is the maximum length of the value of a computed trait in canonical JSON.
+	maxTraitBytes = 16 << 10
+	// maxComputationName is the maximum length in bytes of the name of an audience or a
 	// computed trait.
-	MaxComputationName = 255
+	maxComputationName = 255
 	// MaxDeletionUsers is the maximum number of users of a deletion request.
 	MaxDeletionUsers = 10_000
-	// MaxDeletionID is the maximum length in bytes of the ID of a deletion request.
-	MaxDeletionID = 255
+	// maxDeletionID is the maximum length in bytes of the ID of a deletion request.
+	maxDeletionID = 255
 	// DeletionKept is how long a completed deletion request is retained. Its ID may be used
 	// again afterwards.
 	DeletionKept = 30 * 24 * time.Hour

@@ -130,9 +130,9 @@ func (c *Config) checkStore(wrong report) {
 		wrong("data", "is set together with nats", "use data for a queue on this machine, or nats for a queue on a cluster")
 	case c.NATS.URL == "":
 		wrong("nats.url", "is not set", serversHint)
-	case !areServers(c.NATS.URL):
+	case !areURLs(c.NATS.URL, "nats://", "nats", "tls", "ws", "wss"):
 		wrong("nats.url", "contains an invalid server URL", serversHint) // the value may contain a password
-	case !areMonitors(c.NATS.Monitor):
+	case c.NATS.Monitor != "" && !areURLs(c.NATS.Monitor, "", "http", "https"):
 		wrong("nats.monitor", "contains an invalid URL", "use the monitoring URLs of the servers, such as http://a:8222,http://b:8222") // the value may contain a password
 	case c.Sync != 0:
 		wrong("sync", "is set together with nats", "remove it; the servers of the cluster have their own sync_interval")
@@ -148,23 +148,14 @@ func (c *Config) checkStore(wrong report) {
 
 const serversHint = "use one or more servers, such as nats://a:4222,nats://b:4222"
 
-// areServers reports whether each of the comma-separated URLs is a server URL.
-func areServers(urls string) bool {
-	for server := range strings.SplitSeq(urls, ",") {
-		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
-			server = "nats://" + server
-		}
-		if !isURL(server, "nats", "tls", "ws", "wss") {
-			return false
-		}
-	}
-	return true
-}
-
-// areMonitors reports whether each of the comma-separated URLs is an HTTP URL.
-func areMonitors(urls string) bool {
+// areURLs reports whether each of the comma-separated URLs has a host and one of the protocols. scheme is
+// the default of the part before the host.
+func areURLs(urls, scheme string, protocols ...string) bool {
 	for address := range strings.SplitSeq(urls, ",") {
-		if urls != "" && !isURL(strings.TrimSpace(address), "http", "https") {
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = scheme + address
+		}
+		if !isURL(address, protocols...) {
 			return false
 		}
 	}

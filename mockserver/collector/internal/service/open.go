@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
@@ -19,7 +18,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -82,7 +80,7 @@ func (s *Service) deleteRemoved(ctx context.Context) error {
 	for _, l := range ledgers {
 		log := s.log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
 		switch {
-		case slices.ContainsFunc(s.collector.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
+		case s.collector.Settings().Destination(l.Destination) != nil:
 		case s.options.Config.NATS != nil:
 			log.Warn("the cluster has a destination that is not configured here; its calls are kept until no collector has had it for four hours")
 		default:

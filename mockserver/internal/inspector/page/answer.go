@@ -53,6 +53,20 @@ func SendTo(target, done string) (Answer, error) {
 	return Answer{To: target, Page: Page{Notice: done}}, nil
 }
 
+// Link returns a path with parameters, which are pairs of names and values. It omits empty values.
+func Link(path string, parameters ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		if parameters[i+1] != "" {
+			q.Add(parameters[i], parameters[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
 // Serve returns a handler that renders the result or the error of handle.
 func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -42,12 +42,12 @@ func (s *Server) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 		s.Write(w, r, Problem(http.StatusUnauthorized, "Session expired", "Log in again."))
 		return
 	}
-	target := "/login"
-	if r.URL.Path != "/" || r.URL.RawQuery != "" {
-		target += "?to=" + url.QueryEscape(r.URL.RequestURI())
+	from := r.URL.RequestURI()
+	if from == "/" {
+		from = "" // the default
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, target, http.StatusSeeOther)
+	http.Redirect(w, r, Link("/login", "to", from), http.StatusSeeOther)
 }
 
 // A loginForm contains the values of the login page.

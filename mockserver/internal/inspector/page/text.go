@@ -20,7 +20,7 @@ var pageFuncs = template.FuncMap{
 	"asset":      assetURL,
 	"text":       visible,
 	"cut":        text.Cut,
-	"iso":        ISOTime,
+	"iso":        isoTime,
 	"clock":      func(t time.Time) string { return clock(t.UTC(), time.Now().UTC()) },
 	"count":      func(n any) string { return text.GroupDigits(integer(n)) },
 	"plural":     func(n any, one, many string) string { return text.Plural(integer(n), one, many) },
@@ -74,8 +74,8 @@ func visible(s string) []textPart {
 	return parts
 }
 
-// ISOTime formats a time in UTC with milliseconds.
-func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// isoTime formats a time in UTC with milliseconds.
+func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // clock formats a time in the same way as assets/html.js. Times of other days have a date.
 func clock(t, now time.Time) string {

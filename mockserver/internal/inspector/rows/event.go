@@ -1,25 +1,15 @@
 package rows
 
 import (
-	"net/url"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/shapes"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // EventLink returns the URL of an event page. more are pairs of names and values.
 func EventLink(source, typ, name string, more ...string) string {
-	q := url.Values{"source": {source}, "type": {typ}}
-	if name != "" {
-		q.Set("name", name)
-	}
-	for i := 0; i+1 < len(more); i += 2 {
-		if more[i+1] != "" {
-			q.Set(more[i], more[i+1])
-		}
-	}
-	return "/event?" + q.Encode()
+	return page.Link("/event", append([]string{"source", source, "type", typ, "name", name}, more...)...)
 }
 
 // EventOf returns the event, page or screen name of a call. It also returns the URL of the

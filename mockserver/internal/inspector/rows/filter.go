@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -104,17 +105,7 @@ func (f Filter) Search() string {
 
 // Link returns path with the filter and more parameters, which are pairs of names and values.
 func (f Filter) Link(path string, more ...string) string {
-	q := url.Values{}
-	if written := f.Search(); written != "" {
-		q.Set("q", written)
-	}
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
-	if len(q) == 0 {
-		return path
-	}
-	return path + "?" + q.Encode()
+	return page.Link(path, append([]string{"q", f.Search()}, more...)...)
 }
 
 // Empty reports whether the filter selects all items.

@@ -3,7 +3,6 @@ package rows
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -55,25 +54,22 @@ func New(h *history.History, i *history.Item, filter Filter, destinations []engi
 	c := i.Call()
 	r := Row{
 		Order: i.Order, Ref: h.RefOf(i), Kind: "call", At: i.At(),
-		Type: text.Cut(20, c.Type), Title: text.Cut(TextLimit, history.TitleOf(c)), Source: text.Cut(TextLimit, c.Source),
+		Type: text.Cut(20, c.Type), Title: text.Cut(TextLimit, i.Title()), Source: text.Cut(TextLimit, c.Source),
 	}
 	r.User, r.Anon = cmp.Or(c.UserID, c.AnonymousID), c.UserID == ""
 	r.UserLink, r.User = UserLink(r.User), text.Cut(TextLimit, r.User)
-	switch {
-	case i.Rejection != nil:
-		r.Kind = "rejected"
-		r.Preview = previewOf(c.Type, c.Body)
-		r.Chip, r.States = &Chip{"rejected", string(i.Rejection.Code)}, i.Rejection.Message
-	case i.Refusal != nil:
-		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.Refusal.Method+" "+text.Cut(TextLimit, i.Refusal.Path), false
-		if n := i.Refusal.Count; n > 1 {
-			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(n), "Requests without a known write key are grouped by error"}}
-		}
-		r.Chip, r.States = &Chip{"rejected", string(i.Refusal.Code)}, i.Refusal.Message
-	default:
+	r.Preview = previewOf(c.Type, c.Body)
+	if p := i.Problem(); p != nil {
+		r.Kind, r.Chip, r.States = "rejected", &Chip{"rejected", string(p.Code)}, p.Message
+	} else {
 		r.addStates(i.Record, destinations)
 		r.Marks = marksOf(i.Record)
-		r.Preview = previewOf(c.Type, c.Body)
+	}
+	if f := i.Refusal; f != nil {
+		r.Kind, r.Type, r.Anon = "refused", "request", false
+		if f.Count > 1 {
+			r.Marks = []Mark{{"repeats", "×" + text.GroupDigits(f.Count), "Requests without a known write key are grouped by error"}}
+		}
 	}
 	r.Href = filter.Link("/", "call", r.Ref)
 	return r
@@ -84,7 +80,7 @@ func UserLink(id string) string {
 	if id == "" {
 		return ""
 	}
-	return "/user?" + url.Values{"id": {id}}.Encode()
+	return page.Link("/user", "id", id)
 }
 
 // chipText limits the label of a chip, in characters.
