@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 )
 
 // A Problem is an error in a plan file.
@@ -84,4 +86,15 @@ func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, Problem{r.file, line, cut(maxRepeated, entry), cut(2*maxRepeated, wrong), cut(2*maxRepeated, hint)})
 	}
+}
+
+// hintFor suggests the most similar candidate. If there is none, it lists the candidates.
+func hintFor(word string, candidates []string) string {
+	if near := spell.Closest(word, candidates); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(candidates) <= 12 {
+		return "use one of " + strings.Join(candidates, ", ")
+	}
+	return ""
 }

@@ -63,7 +63,7 @@ func (ps *problems) unknown(path []any, name string, known []string) {
 
 // hintOf suggests the closest known name. If there is none, it lists all known names.
 func hintOf(name string, known []string) string {
-	if best := spell.Closest(name, known, 2); best != "" {
+	if best := spell.Closest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "use " + strings.Join(known, ", ")

@@ -179,7 +179,7 @@ func hintForField(name string) string {
 	for i, f := range Fields {
 		names[i] = f.Name
 	}
-	if best := spell.Closest(name, names, 2); best != "" {
+	if best := spell.Closest(name, names); best != "" {
 		return fmt.Sprintf("did you mean %s:? To search for the text, quote it", best)
 	}
 	return "use one of " + strings.Join(names, ", ") + "; to search for the text, quote it"

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -90,23 +90,13 @@ func (e *Event) findValues(p *Property) {
 	}
 }
 
-// normalize removes case and separators from a name.
-func normalize(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r < unicode.MaxASCII {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-}
-
 // findNames finds properties of one object with names that differ only in case and separators.
 func (e *Event) findNames() {
 	first := map[string]*Property{}
 	for i := range e.Properties {
 		p := &e.Properties[i]
 		last := len(p.steps) - 1
-		similar := normalize(p.steps[last])
+		similar := spell.Plain(p.steps[last])
 		if p.steps[last] == element || similar == "" {
 			continue
 		}
