@@ -17,13 +17,14 @@ type Problem struct {
 }
 
 // Error returns the problem in one line, with its file and line.
-func (p Problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
+func (p Problem) Error() string { return place(p.File, p.Line) + ": " + p.Text() }
+
+// place returns a position in a file. The line is 0 if it is unknown.
+func place(file string, line int) string {
+	if line == 0 {
+		return file
 	}
-	return b.String() + ": " + p.Text()
+	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // Text returns the problem without its file and line.

@@ -87,14 +87,10 @@ func (v Violation) Sentence() string {
 //
 //	track "Order Completed": /properties/currency is "GBP"; expected one of "EUR", "USD" (plan.yaml:8)
 func (v Violation) String() string {
-	text := v.Sentence()
 	if v.File == "" {
-		return text
+		return v.Sentence()
 	}
-	if v.Line == 0 {
-		return fmt.Sprintf("%s (%s)", text, v.File)
-	}
-	return fmt.Sprintf("%s (%s:%d)", text, v.File, v.Line)
+	return v.Sentence() + " (" + place(v.File, v.Line) + ")"
 }
 
 // typeOf returns the type of a JSON value, which its first byte determines.
