@@ -68,7 +68,7 @@ func Complete(before string, known Known) []Suggestion {
 			case strings.HasPrefix(f.Name, word):
 				add(f.Name+":", f.About, false)
 			case f.kind == memberField && strings.HasPrefix(word, f.Name+"."):
-				for _, path := range known.members(f.Name) {
+				for _, path := range known.Members(f.Name) {
 					name := strings.TrimSuffix(Term{Field: f.Name, Path: path, Op: OpExists}.String(), "*")
 					if strings.Contains(strings.ToLower(name), strings.ToLower(word)) {
 						add(name, "", false)
@@ -80,13 +80,6 @@ func Complete(before string, known Known) []Suggestion {
 	return found[:min(len(found), maxSuggestions)]
 }
 
-func (k Known) members(field string) [][]string {
-	if k.Members == nil {
-		return nil
-	}
-	return k.Members(field)
-}
-
 // ages are suggested for since and until.
 var ages = []string{"5m", "15m", "1h", "24h", "7d"}
 
@@ -96,7 +89,7 @@ func valuesOf(t Term, known Known) []string {
 	switch {
 	case f.kind == timeField:
 		return ages
-	case f.kind == memberField && known.Samples != nil:
+	case f.kind == memberField:
 		return known.Samples(t.Field, t.Path)
 	case len(f.Values) > 0:
 		return f.Values

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"go/format"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -181,7 +180,7 @@ func (e *Event) Like() string {
 	if name := fields.Names[fields.TypeNamed(e.Type).Title]; name != "" {
 		like[name] = e.Name
 	}
-	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", quoteGo(laidOut(like, "\t")))
+	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", text.GoString(laidOut(like, "\t")))
 	formatted, err := format.Source([]byte(code))
 	if err != nil {
 		return code
@@ -195,14 +194,6 @@ func (s *Schema) Text() string { return laidOut(s, "  ") }
 // laidOut formats JSON for display. Invisible characters are escaped.
 func laidOut(v any, indent string) string {
 	return string(text.PlainJSON(text.JSON(v, indent)))
-}
-
-// quoteGo returns a Go string literal, raw if possible.
-func quoteGo(text string) string {
-	if strconv.CanBackquote(strings.ReplaceAll(text, "\n", "")) {
-		return "`" + text + "`"
-	}
-	return strconv.Quote(text)
 }
 
 // sample returns a value of the property, and reports whether a value is known. An object contains

@@ -129,15 +129,10 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 		n.kinds[0].lastAt = at
 		return
 	}
-	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
+	i := n.indexOf(s, k, call)
 	if i < 0 {
-		id := call()
-		if !s.take(kindBytes + len(id)) {
-			s.others++
-			return
-		}
-		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind: k, call: id})
-		i = len(n.kinds) - 1
+		s.others++
+		return
 	}
 	c := &n.kinds[i]
 	c.count++
@@ -150,6 +145,21 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 	if i > 0 && c.count > n.kinds[0].count { // keeps the most frequent kind first
 		n.kinds[0], n.kinds[i] = n.kinds[i], n.kinds[0]
 	}
+}
+
+// indexOf returns the index of a kind in n.kinds, or -1 if the limits are reached. It adds the kind if it
+// is missing.
+func (n *node) indexOf(s *sketch, k kind, call func() string) int {
+	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
+	if i >= 0 {
+		return i
+	}
+	id := call()
+	if !s.take(kindBytes + len(id)) {
+		return -1
+	}
+	n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind: k, call: id})
+	return len(n.kinds) - 1
 }
 
 // addValue counts a value that is neither an object nor an array.
@@ -251,22 +261,30 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 	}
 	s.violating++
 	for _, found := range c.Violations {
-		i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
-		if i < 0 {
-			if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
-				continue
-			}
-			found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
-			s.violations = append(s.violations, violation{Violation: found})
-			i = len(s.violations) - 1
+		v := s.violationLike(found)
+		if v == nil {
+			continue
 		}
-		v := &s.violations[i]
 		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
 			v.Message = strings.Clone(found.Message)
 		}
 		v.Calls++
 		v.LastAt, v.Call = at, callID(c)
 	}
+}
+
+// violationLike returns the counter of a violation, or nil if the limits are reached.
+func (s *sketch) violationLike(found tracking.Violation) *violation {
+	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
+	if i >= 0 {
+		return &s.violations[i]
+	}
+	if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
+		return nil
+	}
+	found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
+	s.violations = append(s.violations, violation{Violation: found})
+	return &s.violations[len(s.violations)-1]
 }
 
 // callID returns a copy of the messageId, or "" if the messageId is too long.

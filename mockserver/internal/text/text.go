@@ -46,6 +46,14 @@ func JSON(v any, indent string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// GoString returns a Go string literal, raw if possible.
+func GoString(s string) string {
+	if strconv.CanBackquote(strings.ReplaceAll(s, "\n", "")) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
+}
+
 // Quote truncates s to n bytes and quotes it. Errors use it for input.
 func Quote(n int, s string) string { return strconv.Quote(CutBytes(n, s)) }
 
