@@ -121,15 +121,8 @@ func read(s *jsonscan.Scanner, doc []byte) (*node, error) {
 	return n, err
 }
 
-// kind returns the first byte of the value. For numbers it returns '0'.
-func (n *node) kind() byte {
-	switch c := n.text[0]; {
-	case c == '-', c >= '0' && c <= '9':
-		return '0'
-	default:
-		return c
-	}
-}
+// kind returns the kind of the value; see [jsonscan.Scanner.Kind].
+func (n *node) kind() byte { return jsonscan.New(n.text).Kind() }
 
 // A comparison is the state of Compare.
 type comparison struct {

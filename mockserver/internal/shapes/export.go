@@ -2,6 +2,7 @@ package shapes
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/format"
@@ -46,7 +47,7 @@ func (e *Event) Schema() *Schema {
 	}
 	member := fields.Names[fields.Describing(e.Type)]
 	whole := &Schema{
-		Dialect: dialect, Title: titleOf(e),
+		Dialect: dialect, Title: cmp.Or(e.Name, e.Type),
 		Description: fmt.Sprintf("Learned from %d of %d calls of source %s.", e.Sampled, e.Calls, e.Source),
 		Type:        "object", Required: []string{"type"},
 		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
@@ -59,14 +60,6 @@ func (e *Event) Schema() *Schema {
 		whole.Required = append(whole.Required, member)
 	}
 	return whole
-}
-
-// titleOf returns the name of the event, or its type if the name is empty.
-func titleOf(e *Event) string {
-	if e.Name == "" {
-		return e.Type
-	}
-	return e.Name
 }
 
 // holders returns the number of sampled objects that may contain the property.
@@ -134,14 +127,11 @@ func (s *Schema) add(p *Property, holders uint64) {
 	}
 }
 
-// typeNames returns the types of a property. It omits integer if number is included.
+// typeNames returns the names of JSONTypes, sorted.
 func (p *Property) typeNames() []string {
 	var names []string
-	for _, t := range p.Types {
+	for _, t := range p.JSONTypes() {
 		names = append(names, t.Name)
-	}
-	if slices.Contains(names, "number") {
-		names = slices.DeleteFunc(names, func(n string) bool { return n == "integer" })
 	}
 	slices.Sort(names)
 	return names
