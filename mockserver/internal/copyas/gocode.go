@@ -2,6 +2,7 @@ package copyas
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/format"
 	"strconv"
@@ -93,13 +94,9 @@ func gofmt(code string) string {
 
 // testName converts the name of the event to a Go identifier.
 func testName(c *tracking.Call) string {
-	title := c.Event
-	if title == "" {
-		title = c.Type + " " + c.Name
-	}
 	var out strings.Builder
 	upper := true
-	for _, r := range title {
+	for _, r := range cmp.Or(c.Event, c.Type+" "+c.Name) {
 		switch {
 		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
 			if upper {

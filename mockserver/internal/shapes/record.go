@@ -160,7 +160,9 @@ func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 		s.mergeKind(n, k)
 	}
 	for _, v := range from.Values {
-		s.mergeValue(n, v)
+		if !n.truncated && !n.countValue(s, v.JSON, v.Count) {
+			n.truncateValues(s)
+		}
 	}
 	if from.Many && !n.truncated {
 		n.truncateValues(s)
@@ -188,17 +190,4 @@ func (s *sketch) mergeKind(n *node, from kindRecord) {
 	n.kinds[i].count += from.Count
 	n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
 	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
-}
-
-func (s *sketch) mergeValue(n *node, from valueCount) {
-	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == from.JSON })
-	switch {
-	case n.truncated:
-	case i >= 0:
-		n.values[i].Count += from.Count
-	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
-		n.values = append(slices.Grow(n.values, 1), from)
-	default:
-		n.truncateValues(s)
-	}
 }
