@@ -112,13 +112,13 @@ const everyCall = "every call"
 
 // common compares the common rules, which apply to every call.
 func (d *differ) common(old, new *Plan) {
-	text := func(p *Plan) string {
+	root := func(p *Plan) *node {
 		if p.common == nil {
-			return ""
+			return nil
 		}
-		return string(p.common.root.appendJSON(nil))
+		return p.common.root
 	}
-	if text(old) != text(new) {
+	if jsonOf(root(old)) != jsonOf(root(new)) {
 		d.changes = append(d.changes, Change{Type: everyCall, Text: "has a different common rule", BreaksSenders: true, BreaksReceivers: true})
 	}
 }

@@ -38,14 +38,21 @@ type Diff struct {
 	Distance int      // sum of the edit distances of differing values
 
 	subset bool
+	words  map[string]Matcher
 	more   int // number of differences without a line
 }
 
 // Compare returns the differences of got from want. Both are values of Decode; want may
 // contain Matchers. Key order and number formats are ignored. With subset, objects in got may
 // have additional fields.
-func Compare(got, want any, subset bool) *Diff {
-	d := &Diff{subset: subset}
+func Compare(got, want any, subset bool) *Diff { return (&Diff{subset: subset}).run(got, want) }
+
+// CompareWords is like Compare without subset. The strings in words stand for Matchers in want.
+func CompareWords(got, want any, words map[string]Matcher) *Diff {
+	return (&Diff{words: words}).run(got, want)
+}
+
+func (d *Diff) run(got, want any) *Diff {
 	d.compare("", got, want)
 	if d.more > 0 {
 		d.Lines = append(d.Lines, "and "+text.Plural(d.more, "more difference", "more differences"))
@@ -95,7 +102,22 @@ func (d *Diff) add(path, format string, args ...any) {
 	d.Lines = append(d.Lines, path+" "+fmt.Sprintf(format, args...))
 }
 
+// matcher returns the Matcher that a value in the expected document stands for, or nil.
+func (d *Diff) matcher(want any) Matcher {
+	if word, ok := want.(string); ok {
+		return d.words[word]
+	}
+	m, _ := want.(Matcher)
+	return m
+}
+
 func (d *Diff) compare(path string, got, want any) {
+	if m := d.matcher(want); m != nil {
+		if !m.Match(got, true) {
+			d.add(path, "is %s, want %s", Text(got, maxShown), m)
+		}
+		return
+	}
 	switch want := want.(type) {
 	case map[string]any:
 		if got, ok := got.(map[string]any); ok {
@@ -107,12 +129,6 @@ func (d *Diff) compare(path string, got, want any) {
 			d.compareArrays(path, got, want)
 			return
 		}
-	case Matcher:
-		if want.Match(got, true) {
-			return
-		}
-		d.add(path, "is %s, want %s", Text(got, maxShown), want)
-		return
 	case json.Number:
 		if got, ok := got.(json.Number); ok && SameNumber(got, want) {
 			return
@@ -138,7 +154,7 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 			continue
 		}
 		shown := Text(want[key], maxShown)
-		if m, ok := want[key].(Matcher); ok {
+		if m := d.matcher(want[key]); m != nil {
 			if m.Match(nil, false) {
 				continue
 			}
