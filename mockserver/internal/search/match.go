@@ -66,16 +66,11 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) bool {
 		return false
 	}
 	for m := range jsonscan.Members(value) {
-		if isKey(m.Key, path[0]) && t.holdsAt(m.Value, path[1:], arrays) {
+		if string(jsonscan.Unquote(m.Key)) == path[0] && t.holdsAt(m.Value, path[1:], arrays) {
 			return true
 		}
 	}
 	return false
-}
-
-// isKey reports whether a quoted key equals name.
-func isKey(key []byte, name string) bool {
-	return len(key) == len(name)+2 && string(key[1:len(key)-1]) == name || string(jsonscan.Unquote(key)) == name
 }
 
 // holds evaluates the term for a value that is not an array.

@@ -50,21 +50,21 @@ func (s *Shapes) Events() []Event {
 
 // Event returns the event with an ID.
 func (s *Shapes) Event(id string) (Event, bool) {
-	names := s.names()
-	i := slices.IndexFunc(names, func(n name) bool { return n.id() == id })
-	if i < 0 {
-		return Event{}, false
+	for _, n := range s.names() {
+		if n.id() == id {
+			return s.Named(n.source, n.typ, n.name)
+		}
 	}
-	e, ok := s.event(names[i].key)
-	if ok {
-		e.complete(similarNames(names))
-	}
-	return e, ok
+	return Event{}, false
 }
 
 // Named returns the event with a source, type and name.
 func (s *Shapes) Named(source, typ, name string) (Event, bool) {
-	return s.Event(key{source, typ, name}.id())
+	e, ok := s.event(key{source, typ, name})
+	if ok {
+		e.complete(similarNames(s.names()))
+	}
+	return e, ok
 }
 
 // Has reports whether the event of a call is known.
