@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -227,14 +226,7 @@ func Parse(data []byte) (*File, error) {
 		return nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
 	}
 	f := &File{}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(f)
-	if err == nil && len(bytes.TrimSpace(data[decoder.InputOffset():])) > 0 {
-		err = errors.New("data after the first value")
-	}
-	switch {
+	switch err := text.ParseJSON(data, f); {
 	case err != nil:
 		return nil, fmt.Errorf("not a baseline: %s", text.CutBytes(text.MaxRepeated, strings.TrimPrefix(err.Error(), "json: ")))
 	case f.Version != version:

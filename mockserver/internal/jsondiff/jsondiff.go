@@ -4,10 +4,8 @@
 package jsondiff
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -61,15 +59,9 @@ func (d *Diff) run(got, want any) *Diff {
 }
 
 // Decode decodes one value with numbers as json.Number.
-func Decode(text []byte) (v any, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
+func Decode(data []byte) (v any, err error) {
+	if err := text.ParseJSON(data, &v); err != nil {
 		return nil, err
-	}
-	end := decoder.InputOffset()
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("unexpected data after the value at byte %d", end)
 	}
 	return v, nil
 }
