@@ -165,7 +165,7 @@ func TestAdminErrors(t *testing.T) {
 		{"POST", "/destinations/hook/replay", `{"endedBefore":{}}`, 400, "invalid_json", `unknown field "endedBefore"; the fields are state, where, messageIds, sources, types, event, userId, text, since, until, cause, failedSince, failedUntil, dryRun`},
 		{"POST", "/destinations/hook/replay", `{"selection":{}}`, 400, "invalid_json", `unknown field "selection"; the fields are state, where, messageIds, sources, types, event, userId, text, since, until, cause, failedSince, failedUntil, dryRun`},
 		{"POST", "/sources", `{"name":`, 400, "invalid_json", "invalid JSON: unexpected EOF"},
-		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "unexpected data after the object; send one object"},
+		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "invalid JSON: unexpected data after the value at byte 12"},
 		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks" or "relay"`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"ftp://a"}]}`, 422, "invalid", `webhooks[0].url: has the protocol "ftp": start it with https:// or http://`},
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://localhost"},{"url":"http://10.0.0.1"}]}`, 422, "invalid", `webhooks[1].url: points to 10.0.0.1, which is not allowed: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`},

@@ -34,23 +34,22 @@ type Change struct {
 //
 //	track "Order Completed": /properties/total is now required (breaks senders)
 func (c Change) String() string {
-	at := callName(c.Type, c.Event) + ": "
-	if c.Pointer == "" {
-		at = callName(c.Type, c.Event) + " "
-	} else {
-		at += c.Pointer + " "
+	text := callName(c.Type, c.Event)
+	if c.Pointer != "" {
+		text += ": " + c.Pointer
 	}
-	breaks := []string{}
+	text += " " + c.Text
+	var breaks []string
 	if c.BreaksSenders {
 		breaks = append(breaks, "senders")
 	}
 	if c.BreaksReceivers {
 		breaks = append(breaks, "receivers")
 	}
-	if len(breaks) == 0 {
-		return at + c.Text
+	if breaks == nil {
+		return text
 	}
-	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
+	return text + " (breaks " + strings.Join(breaks, " and ") + ")"
 }
 
 // Diff returns the changes from the plan old to the plan new. The changes of events in old come
@@ -112,13 +111,13 @@ const everyCall = "every call"
 
 // common compares the common rules, which apply to every call.
 func (d *differ) common(old, new *Plan) {
-	text := func(p *Plan) string {
+	root := func(p *Plan) *node {
 		if p.common == nil {
-			return ""
+			return nil
 		}
-		return string(p.common.root.appendJSON(nil))
+		return p.common.root
 	}
-	if text(old) != text(new) {
+	if jsonOf(root(old)) != jsonOf(root(new)) {
 		d.changes = append(d.changes, Change{Type: everyCall, Text: "has a different common rule", BreaksSenders: true, BreaksReceivers: true})
 	}
 }

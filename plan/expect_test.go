@@ -209,6 +209,8 @@ func TestDiff(t *testing.T) {
 		{"other keyword", property("{anyOf: [{type: string}]}"), property("{anyOf: [{type: integer}]}"), `track "A": /properties/p has a different anyOf (breaks senders and receivers)`},
 		{"$ref target", "$defs: {x: {type: string}}\n" + property("{$ref: '#/$defs/x'}"), "$defs: {x: {type: integer}}\n" + property("{$ref: '#/$defs/x'}"), `track "A": /properties/p changed from a string to an integer (breaks senders and receivers)`},
 		{"$ref for the same", "$defs: {x: {type: string}}\n" + property("{$ref: '#/$defs/x'}"), property("{type: string}"), ""},
+		{"common rule", `{"rules":{"events":[],"global":{"type":"object"}}}`, `{"rules":{"events":[],"global":{"type":"object","required":["userId"]}}}`, `every call has a different common rule (breaks senders and receivers)`},
+		{"order of keys in the common rule", `{"rules":{"events":[],"global":{"type":"object","required":["userId"]}}}`, `{"rules":{"events":[],"global":{"required":["userId"],"type":"object"}}}`, ""},
 		{"recursive schema", "$defs: {x: {properties: {x: {$ref: '#/$defs/x'}}}}\n" + property("{$ref: '#/$defs/x'}"), "$defs: {x: {properties: {x: {$ref: '#/$defs/x'}}, required: [x]}}\n" + property("{$ref: '#/$defs/x'}"), `track "A": /properties/p/x is now required (breaks senders)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 )
 
 // An explainer converts the library's errors to violations.
@@ -142,7 +144,7 @@ func (x *explainer) unplannedProperty(at []string, n *node, line int) {
 			}
 		}
 	}
-	x.add(UnplannedProperty, at, line, "no such property", nearest(at[len(at)-1], candidates))
+	x.add(UnplannedProperty, at, line, "no such property", spell.Closest(at[len(at)-1], candidates))
 }
 
 // parentSchema returns the path of the schema that contains a properties or
@@ -237,7 +239,7 @@ func nearValue(got any, want []any) string {
 			candidates = append(candidates, s)
 		}
 	}
-	if near := nearest(word, candidates); near != "" {
+	if near := spell.Closest(word, candidates); near != "" {
 		return strconv.Quote(near)
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/plan/internal/input"
 )
 
@@ -93,7 +94,7 @@ func (p *Plan) unplanned(h *input.Head) Violation {
 		Pointer: "/" + member, Found: excerpt(name), File: p.file,
 		Expected: fmt.Sprintf("one of %d planned names", len(names)),
 	}
-	if near := nearest(name, names); near != "" {
+	if near := spell.Closest(name, names); near != "" {
 		v.Near = strconv.Quote(near)
 	}
 	return v

@@ -59,7 +59,7 @@ const (
 	maxMatchedRefs = 2
 	// maxRequired is the maximum number of required names.
 	maxRequired = 64
-	// exactDigits is the number of decimal digits that a float64 can always represent.
+	// exactDigits is the length of an integer that a float64 can always represent.
 	exactDigits = 15
 )
 
@@ -227,8 +227,9 @@ func (m *matcher) matchNumber(text []byte) bool {
 	if len(m.bounds) == 0 {
 		return len(text) <= maxNumberDigits
 	}
-	value, ok := shortNumber(text)
-	return ok && !slices.ContainsFunc(m.bounds, func(l bound) bool { return !l.allows(value, t == integerValue) })
+	value, err := strconv.ParseFloat(string(text), 64)
+	exact := t == integerValue && len(text) <= exactDigits
+	return err == nil && !slices.ContainsFunc(m.bounds, func(l bound) bool { return !l.allows(value, exact) })
 }
 
 // allows reports whether a number is certainly within the bound. Rounding does not change the
@@ -241,29 +242,6 @@ func (l bound) allows(value float64, exact bool) bool {
 		return value < l.value
 	}
 	return value > l.value
-}
-
-// shortNumber parses a number that has at most exactDigits digits and no exponent. It rounds only
-// once, in the division, because both operands are exact.
-func shortNumber(text []byte) (value float64, ok bool) {
-	digits, n, power, scale := int64(0), 0, 1.0, 1.0
-	sign := 1.0
-	for i, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			digits, n, power = digits*10+int64(c-'0'), n+1, power*scale
-		case c == '-' && i == 0:
-			sign = -1
-		case c == '.':
-			scale = 10
-		default:
-			return 0, false
-		}
-		if n > exactDigits {
-			return 0, false
-		}
-	}
-	return sign * float64(digits) / power, n > 0
 }
 
 // A matcherCompiler caches the matchers of schemas, which may be recursive.

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 )
 
 // A Problem is an error in a plan file.
@@ -15,13 +17,14 @@ type Problem struct {
 }
 
 // Error returns the problem in one line, with its file and line.
-func (p Problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
+func (p Problem) Error() string { return place(p.File, p.Line) + ": " + p.Text() }
+
+// place returns a position in a file. The line is 0 if it is unknown.
+func place(file string, line int) string {
+	if line == 0 {
+		return file
 	}
-	return b.String() + ": " + p.Text()
+	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // Text returns the problem without its file and line.
@@ -84,4 +87,15 @@ func (r *reader) problem(line int, entry, wrong, hint string) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, Problem{r.file, line, cut(maxRepeated, entry), cut(2*maxRepeated, wrong), cut(2*maxRepeated, hint)})
 	}
+}
+
+// hintFor suggests the most similar candidate. If there is none, it lists the candidates.
+func hintFor(word string, candidates []string) string {
+	if near := spell.Closest(word, candidates); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(candidates) <= 12 {
+		return "use one of " + strings.Join(candidates, ", ")
+	}
+	return ""
 }

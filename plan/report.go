@@ -162,20 +162,12 @@ func (r *Report) String() string {
 			call = g.Call()
 			b.WriteString("\n  " + call)
 		}
-		fmt.Fprintf(&b, "\n    %s: %s%s", g.place(), g.Text(), g.where())
+		fmt.Fprintf(&b, "\n    %s: %s%s", place(g.File, g.Line), g.Text(), g.where())
 	}
 	if r.more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more violations", r.more)
 	}
 	return b.String()
-}
-
-// place returns the file and line of the rule that was violated.
-func (g *Group) place() string {
-	if g.Line == 0 {
-		return g.File
-	}
-	return fmt.Sprintf("%s:%d", g.File, g.Line)
 }
 
 // where returns the number of calls and the source of the first one.

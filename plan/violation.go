@@ -51,20 +51,16 @@ func (v Violation) Call() string {
 // Text describes the violation without the call and the position in the plan.
 func (v Violation) Text() string {
 	var b strings.Builder
-	switch v.Kind {
-	case UnplannedEvent:
+	switch {
+	case v.Kind == UnplannedEvent:
 		b.WriteString("is not in the plan")
-	case MissingProperty:
+	case v.Kind == MalformedCall && v.Pointer == "":
+		fmt.Fprintf(&b, "found %s; expected %s", cmp.Or(v.Found, "nothing"), v.Expected)
+	case v.Kind == MissingProperty, v.Kind == MalformedCall:
 		fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
-	case UnplannedProperty:
+	case v.Kind == UnplannedProperty:
 		fmt.Fprintf(&b, "%s is not in the plan", v.Pointer)
-	case MalformedCall:
-		if v.Pointer != "" {
-			fmt.Fprintf(&b, "%s is missing; expected %s", v.Pointer, v.Expected)
-		} else {
-			fmt.Fprintf(&b, "found %s; expected %s", cmp.Or(v.Found, "nothing"), v.Expected)
-		}
-	case WrongType:
+	case v.Kind == WrongType:
 		fmt.Fprintf(&b, "%s is %s, %s; expected %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
 	default:
 		fmt.Fprintf(&b, "%s is %s; expected %s", v.Pointer, v.Found, v.Expected)
@@ -87,14 +83,10 @@ func (v Violation) Sentence() string {
 //
 //	track "Order Completed": /properties/currency is "GBP"; expected one of "EUR", "USD" (plan.yaml:8)
 func (v Violation) String() string {
-	text := v.Sentence()
 	if v.File == "" {
-		return text
+		return v.Sentence()
 	}
-	if v.Line == 0 {
-		return fmt.Sprintf("%s (%s)", text, v.File)
-	}
-	return fmt.Sprintf("%s (%s:%d)", text, v.File, v.Line)
+	return v.Sentence() + " (" + place(v.File, v.Line) + ")"
 }
 
 // typeOf returns the type of a JSON value, which its first byte determines.

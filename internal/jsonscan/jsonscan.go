@@ -83,31 +83,16 @@ func (s *Scanner) Value() ([]byte, error) {
 // Object skips an object. It calls member with the quoted key of each field, at the start of the
 // field's value. member must skip the value. If member is nil, Object skips all values.
 func (s *Scanner) Object(member func(key []byte) error) error {
-	if err := s.open('{', "an object"); err != nil {
-		return err
-	}
-	if s.Kind() == '}' {
-		s.close()
-		return nil
-	}
-	for {
+	return s.each('{', '}', "an object", func() error {
 		if err := s.skipKey(); err != nil {
 			return err
 		}
 		s.space()
-		var err error
 		if member == nil {
-			err = s.skip()
-		} else {
-			err = member(s.data[s.keyStart:s.keyEnd:s.keyEnd])
+			return s.skip()
 		}
-		if err != nil {
-			return err
-		}
-		if done, err := s.next('}'); done || err != nil {
-			return err
-		}
-	}
+		return member(s.data[s.keyStart:s.keyEnd:s.keyEnd])
+	})
 }
 
 // A Member is a field of an object. Key is the quoted key, and Text contains both key and value.
@@ -148,25 +133,28 @@ var errEnough = errors.New("enough")
 // Array skips an array. It calls element at the start of each element. element must skip the
 // element. If element is nil, Array skips all elements.
 func (s *Scanner) Array(element func() error) error {
-	if err := s.open('[', "an array"); err != nil {
+	if element == nil {
+		element = s.skip
+	}
+	return s.each('[', ']', "an array", element)
+}
+
+// each skips an object or an array, and calls item at the start of each field or element. what is the
+// name of the value in the error.
+func (s *Scanner) each(start, end byte, what string, item func() error) error {
+	if err := s.open(start, what); err != nil {
 		return err
 	}
-	if s.Kind() == ']' {
+	if s.Kind() == end {
 		s.close()
 		return nil
 	}
 	for {
 		s.space()
-		var err error
-		if element == nil {
-			err = s.skip()
-		} else {
-			err = element()
-		}
-		if err != nil {
+		if err := item(); err != nil {
 			return err
 		}
-		if done, err := s.next(']'); done || err != nil {
+		if done, err := s.next(end); done || err != nil {
 			return err
 		}
 	}

@@ -39,16 +39,41 @@ func isPublic(host string) bool {
 	return strings.Contains(host, ".") && !slices.ContainsFunc([]string{".localhost", ".local", ".internal"}, isPrivate)
 }
 
-// Closest returns the known name with the smallest distance to name, ignoring case. If all
-// distances are greater than most, it returns "". It uses only the first 40 bytes of name.
-func Closest(name string, known []string, most int) (best string) {
-	name = strings.ToLower(name[:min(len(name), 40)])
+// Limits of Closest.
+const (
+	maxName  = 200 // bytes of a name
+	maxKnown = 5000
+)
+
+// Closest returns the known name that is spelled most similarly to name. It ignores differences that
+// [Plain] removes, and accepts one different letter in three, but at most two. If there is no such name,
+// or if the names are too long or too many to compare, it returns "".
+func Closest(name string, known []string) (best string) {
+	plain := Plain(name)
+	if plain == "" || len(name) > maxName || len(known) > maxKnown {
+		return ""
+	}
+	least := 1 + min(2, len(plain)/3)
 	for _, k := range known {
-		if d := Distance(name, strings.ToLower(k)); d <= most {
-			best, most = k, d-1
+		other := Plain(k)
+		if max(len(other)-len(plain), len(plain)-len(other)) >= least {
+			continue
+		}
+		if d := Distance(plain, other); d < least {
+			best, least = k, d
 		}
 	}
 	return best
+}
+
+// Plain returns a name in lower case, without spaces and punctuation in ASCII.
+func Plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // Distance returns the smallest number of edits that turn a into b. An edit inserts, deletes or

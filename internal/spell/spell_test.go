@@ -25,14 +25,13 @@ func TestDistance(t *testing.T) {
 func TestClosest(t *testing.T) {
 	known := []string{"listen", "Send", "sand"}
 	for _, c := range []struct {
-		name string
-		most int
-		want string
+		name, want string
 	}{
-		{"lisen", 2, "listen"}, {"SEND", 0, "Send"}, {"sond", 2, "Send"}, {"sondes", 2, ""}, {"sand", 2, "sand"}, {"", 2, ""},
+		{"lisen", "listen"}, {"SEND", "Send"}, {"sond", "Send"}, {"sondes", ""}, {"sand", "sand"}, {"", ""}, {"--", ""},
+		{"se_nd", "Send"}, {"li", ""}, {"lissten_to", ""}, {"Listened", "listen"}, {strings.Repeat("-", 200) + "send", ""},
 	} {
-		if got := Closest(c.name, known, c.most); got != c.want {
-			t.Errorf("Closest(%q, %d) = %q, want %q", c.name, c.most, got, c.want)
+		if got := Closest(c.name, known); got != c.want {
+			t.Errorf("Closest(%q) = %q, want %q", c.name, got, c.want)
 		}
 	}
 }

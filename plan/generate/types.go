@@ -154,7 +154,7 @@ func (g *generator) declareEnum(t *goType, s *plan.Schema, values, names []strin
 		under = "int"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%stype %s %s\n\n", comment(t.name+" is one of the constants below.", s), t.name, under)
+	fmt.Fprintf(&b, "%stype %s %s\n\n", comment(t.name+" is one of the constants below.", s.Description, s.Deprecated), t.name, under)
 	fmt.Fprintf(&b, "// The allowed values of %s.\nconst (\n", t.name)
 	for i, v := range values {
 		if names[i] == "" {
@@ -189,7 +189,7 @@ func (g *generator) structOf(s *plan.Schema, name string) *goType {
 	fields := g.fields(s, t.name, scope{})
 	t.declaring = false
 	var b strings.Builder
-	fmt.Fprintf(&b, "%stype %s struct {%s}\n\n", comment(t.name+" is an object in the tracking plan.", s), t.name, declarations(fields))
+	fmt.Fprintf(&b, "%stype %s struct {%s}\n\n", comment(t.name+" is an object in the tracking plan.", s.Description, s.Deprecated), t.name, declarations(fields))
 	b.WriteString(writeMethod("*"+t.name, fields))
 	g.types.WriteString(b.String())
 	return t
@@ -232,11 +232,11 @@ func declarations(fields []field) string {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		described := *f.property.Schema
+		schema, lead := f.property.Schema, ""
 		if f.required {
-			described.Description = strings.TrimSpace("Required. " + described.Description)
+			lead = "Required. "
 		}
-		text := comment("", &described)
+		text := comment("", lead+schema.Description, schema.Deprecated)
 		if i > 0 && text != "" {
 			b.WriteByte('\n')
 		}

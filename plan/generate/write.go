@@ -50,26 +50,21 @@ func writeField(b *strings.Builder, f field) {
 	b.WriteByte('\n')
 }
 
+// writers contains the methods of package typed that write a value without a conversion.
+var writers = map[kind]string{kindString: "String", kindFloat: "Float", kindBool: "Bool", kindTime: "Time", kindAny: "Any"}
+
 // jsonOf returns the code that writes a value to w. If key is empty, w is an array, and otherwise
 // an object.
 func jsonOf(w, key string, t *goType, value string) string {
 	switch t.kind {
-	case kindString:
-		return fmt.Sprintf("%s.String(%s%s)\n", w, key, value)
 	case kindInt:
 		return fmt.Sprintf("%s.Int(%sint64(%s))\n", w, key, value)
-	case kindFloat:
-		return fmt.Sprintf("%s.Float(%s%s)\n", w, key, value)
-	case kindBool:
-		return fmt.Sprintf("%s.Bool(%s%s)\n", w, key, value)
-	case kindTime:
-		return fmt.Sprintf("%s.Time(%s%s)\n", w, key, value)
 	case kindEnum:
 		check := fmt.Sprintf("%s.Fail(%s%s.check())\n", w, key, value)
-		if t.base == kindInt {
-			return check + fmt.Sprintf("%s.Int(%sint64(%s))\n", w, key, value)
+		if t.base == kindString {
+			value = "string(" + value + ")"
 		}
-		return check + fmt.Sprintf("%s.String(%sstring(%s))\n", w, key, value)
+		return check + jsonOf(w, key, &goType{kind: t.base}, value)
 	case kindStruct:
 		return fmt.Sprintf("%s.Object(%s%s.write)\n", w, key, value)
 	case kindList:
@@ -81,5 +76,5 @@ func jsonOf(w, key string, t *goType, value string) string {
 	case kindMap:
 		return fmt.Sprintf("if %s == nil {\n%s.Object(%sfunc(*typed.Object) {})\n} else {\n%s.Any(%s%s)\n}\n", value, w, key, w, key, value)
 	}
-	return fmt.Sprintf("%s.Any(%s%s)\n", w, key, value)
+	return fmt.Sprintf("%s.%s(%s%s)\n", w, writers[t.kind], key, value)
 }

@@ -234,29 +234,32 @@ func (x *Inference) addString(v *value, s string) {
 
 // addProperty adds the value of an object's property.
 func (x *Inference) addProperty(v *value, key string, seen any, depth int) {
-	if v.mapping != nil {
-		x.add(v.mapping, seen, depth+1)
-		return
-	}
-	m := v.properties[key]
-	if m == nil {
-		switch {
-		case len(v.properties) >= x.config.MaxProperties:
-			x.mergeProperties(v)
-			x.add(v.mapping, seen, depth+1)
-			return
-		case len(key) > maxKeyBytes || x.remaining <= 0:
+	if v.mapping == nil && v.properties[key] == nil && len(v.properties) < x.config.MaxProperties {
+		if len(key) > maxKeyBytes || x.remaining <= 0 {
 			v.open = true
 			return
 		}
 		x.remaining--
-		if v.properties == nil {
-			v.properties = map[string]*value{}
-		}
-		m = &value{}
-		v.properties[key] = m
 	}
-	x.add(m, seen, depth+1)
+	x.add(x.property(v, key), seen, depth+1)
+}
+
+// property returns the statistics of a property. If the object has too many properties, these are the
+// statistics of all properties.
+func (x *Inference) property(v *value, key string) *value {
+	if v.mapping == nil && v.properties[key] == nil && len(v.properties) >= x.config.MaxProperties {
+		x.mergeProperties(v)
+	}
+	if v.mapping != nil {
+		return v.mapping
+	}
+	if v.properties == nil {
+		v.properties = map[string]*value{}
+	}
+	if v.properties[key] == nil {
+		v.properties[key] = &value{}
+	}
+	return v.properties[key]
 }
 
 // mergeProperties replaces the properties of an object by one description of all values.
@@ -299,33 +302,13 @@ func (x *Inference) merge(dst, src *value) {
 		}
 		x.merge(dst.items, src.items)
 	}
-	if src.mapping != nil || len(dst.properties)+len(src.properties) > x.config.MaxProperties {
-		x.mergeMapping(dst, src)
-		return
-	}
-	for key, m := range src.properties {
-		if dst.mapping != nil {
-			x.merge(dst.mapping, m)
-			continue
-		}
-		if dst.properties == nil {
-			dst.properties = map[string]*value{}
-		}
-		if dst.properties[key] == nil {
-			dst.properties[key] = &value{}
-		}
-		x.merge(dst.properties[key], m)
-	}
-}
-
-func (x *Inference) mergeMapping(dst, src *value) {
-	if dst.mapping == nil {
-		x.mergeProperties(dst)
-	}
 	if src.mapping != nil {
+		if dst.mapping == nil {
+			x.mergeProperties(dst)
+		}
 		x.merge(dst.mapping, src.mapping)
 	}
-	for _, m := range src.properties {
-		x.merge(dst.mapping, m)
+	for key, m := range src.properties {
+		x.merge(x.property(dst, key), m)
 	}
 }

@@ -93,11 +93,11 @@ func (o *output) object(indent int, properties string, v *value) {
 		for _, key := range slices.Sorted(maps.Keys(v.properties)) {
 			m := v.properties[key]
 			required := m.count() == v.types[object]
-			comment := ""
+			var comments []string
 			if !required {
-				comment = "in " + share(m.count(), v.types[object])
+				comments = append(comments, "in "+share(m.count(), v.types[object]))
 			}
-			o.value(indent+1, key, m, required, comment)
+			o.value(indent+1, key, m, required, comments...)
 		}
 	}
 	switch {
@@ -111,13 +111,12 @@ func (o *output) object(indent int, properties string, v *value) {
 }
 
 // value writes the schema of a value, on one line if possible.
-func (o *output) value(indent int, key string, v *value, required bool, comment string) {
+func (o *output) value(indent int, key string, v *value, required bool, comments ...string) {
 	words := o.schema(v)
 	if required {
 		words = append(words, "required: true")
 	}
-	comment = strings.TrimPrefix(comment+"; "+o.comment(v), "; ")
-	comment = strings.TrimSuffix(comment, "; ")
+	comment := strings.Join(append(comments, o.comments(v)...), "; ")
 	nested := v.types[object] > 0 && !v.deep || v.types[array] > 0 && v.items != nil && !v.deep
 	if !nested {
 		o.line(indent, fmt.Sprintf("%s: {%s}", quote(key), strings.Join(words, ", ")), comment)
@@ -129,7 +128,7 @@ func (o *output) value(indent int, key string, v *value, required bool, comment 
 	}
 	o.object(indent+1, "properties", v)
 	if v.items != nil && v.types[array] > 0 {
-		o.value(indent+1, "items", v.items, false, "")
+		o.value(indent+1, "items", v.items, false)
 	}
 }
 
@@ -173,16 +172,15 @@ func (v *value) format() string {
 	return v.formats[0]
 }
 
-// comment returns the comment on a value.
-func (o *output) comment(v *value) string {
-	var parts []string
+// comments returns the comments on a value.
+func (o *output) comments(v *value) (parts []string) {
 	if len(v.typeList()) > 1 {
 		parts = append(parts, o.shares(v))
 	}
-	if values := o.enum(v); values != nil {
+	if o.enum(v) != nil {
 		parts = append(parts, fmt.Sprintf("from %d values", v.count()))
 	}
-	return strings.Join(parts, "; ")
+	return parts
 }
 
 // shares returns the types of values with their shares. The most frequent type is first.

@@ -101,13 +101,8 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(v); err != nil {
+	if err := text.ParseJSON(data, v); err != nil {
 		return badJSON(err, v)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "unexpected data after the object; send one object")
 	}
 	return nil
 }

@@ -393,7 +393,7 @@ func TestInvalidFiles(t *testing.T) {
 		`[]`:                         "not a baseline: cannot unmarshal array into Go value of type baseline.File",
 		"\uFEFF" + `{"users":[]}`:    "not a baseline of version 1: version is 0",
 		`{"version":2,"users":[]}`:   "not a baseline of version 1: version is 2",
-		`{"version":1} {}`:           "not a baseline: data after the first value",
+		`{"version":1} {}`:           "not a baseline: unexpected data after the value at byte 13",
 		`{"version":1,"users":[{}]}`: "users[0].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[1]}]}`:                   "not a baseline: cannot unmarshal number into Go struct field user.users.calls of type baseline.call",

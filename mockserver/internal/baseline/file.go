@@ -228,14 +228,7 @@ func Parse(data []byte) (*File, error) {
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
 	f := &File{}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(f)
-	if err == nil && len(bytes.TrimSpace(data[decoder.InputOffset():])) > 0 {
-		err = errors.New("data after the first value")
-	}
-	switch {
+	switch err := text.ParseJSON(data, f); {
 	case err != nil:
 		return nil, fmt.Errorf("not a baseline: %s", text.CutBytes(text.MaxRepeated, strings.TrimPrefix(err.Error(), "json: ")))
 	case f.Version != version:

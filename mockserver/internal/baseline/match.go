@@ -179,7 +179,7 @@ func (m *matcher) equal(got, want *keyed) bool {
 
 // differences returns the differences of a call from a call in a file.
 func differences(got, want call) []string {
-	return jsondiff.Compare(map[string]any(got), withMatchers(map[string]any(want)), false).Lines
+	return jsondiff.CompareWords(map[string]any(got), map[string]any(want), wildcards).Lines
 }
 
 // calls matches the calls of a user: first equal calls in order, then other calls of the same event in

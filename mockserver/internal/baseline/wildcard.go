@@ -14,14 +14,14 @@ type wildcard struct {
 }
 
 // wildcards maps strings in a file to wildcards.
-var wildcards = map[string]*wildcard{
-	"<any>":      {name: "any value"},
-	"<optional>": {name: "any value, or none", none: true},
-	"<string>":   {name: "a string", typ: "string"},
-	"<number>":   {name: "a number", typ: "number"},
-	"<boolean>":  {name: "a boolean", typ: "boolean"},
-	"<array>":    {name: "an array", typ: "array"},
-	"<object>":   {name: "an object", typ: "object"},
+var wildcards = map[string]jsondiff.Matcher{
+	"<any>":      &wildcard{name: "any value"},
+	"<optional>": &wildcard{name: "any value, or none", none: true},
+	"<string>":   &wildcard{name: "a string", typ: "string"},
+	"<number>":   &wildcard{name: "a number", typ: "number"},
+	"<boolean>":  &wildcard{name: "a boolean", typ: "boolean"},
+	"<array>":    &wildcard{name: "an array", typ: "array"},
+	"<object>":   &wildcard{name: "an object", typ: "object"},
 }
 
 // Match implements jsondiff.Matcher.
@@ -35,7 +35,8 @@ func (w *wildcard) String() string { return w.name }
 // wildcardOf returns the wildcard that a value in a file represents, or nil.
 func wildcardOf(v any) *wildcard {
 	s, _ := v.(string)
-	return wildcards[s]
+	w, _ := wildcards[s].(*wildcard)
+	return w
 }
 
 // typeOf returns the type of a normalized value.
@@ -44,26 +45,4 @@ func typeOf(v any) string {
 		return "number"
 	}
 	return jsondiff.TypeOf(v)
-}
-
-// withMatchers returns a copy of a value in a file in which wildcards are Matchers.
-func withMatchers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for key, value := range v {
-			object[key] = withMatchers(value)
-		}
-		return object
-	case []any:
-		array := make([]any, len(v))
-		for i, value := range v {
-			array[i] = withMatchers(value)
-		}
-		return array
-	}
-	if w := wildcardOf(v); w != nil {
-		return w
-	}
-	return v
 }

@@ -7,10 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-)
 
-// MaxDepth is the maximum nesting depth of arrays and objects.
-const MaxDepth = 1000
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+)
 
 // Append appends the canonical form of the JSON document src to dst. Input that is already
 // canonical is checked in one pass and copied at once. dst and src must not overlap. The error
@@ -73,8 +72,8 @@ func (c *canonizer) value(depth int) error {
 	case '"':
 		return c.str()
 	case '{', '[':
-		if depth == MaxDepth {
-			return c.fail("nested deeper than " + strconv.Itoa(MaxDepth))
+		if depth == jsonscan.MaxDepth {
+			return c.fail("nested deeper than " + strconv.Itoa(jsonscan.MaxDepth))
 		}
 		if b == '{' {
 			return c.object(depth + 1)

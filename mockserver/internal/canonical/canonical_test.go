@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
@@ -130,7 +131,7 @@ func FuzzAppend(f *testing.F) {
 	}
 	node := startNode(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= canonical.MaxDepth { // JavaScript has a different limit
+		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) <= jsonscan.MaxDepth { // JavaScript has a different limit
 			checkForm(t, doc, node.stringify(t, doc)[0])
 		}
 	})
@@ -228,10 +229,10 @@ func TestDepthLimit(t *testing.T) {
 	nest := func(n int) []byte {
 		return []byte(strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2))
 	}
-	if _, err := canonical.Append(nil, nest(canonical.MaxDepth)); err != nil {
-		t.Errorf("%d deep: %v", canonical.MaxDepth, err)
+	if _, err := canonical.Append(nil, nest(jsonscan.MaxDepth)); err != nil {
+		t.Errorf("%d deep: %v", jsonscan.MaxDepth, err)
 	}
-	for _, n := range []int{canonical.MaxDepth + 2, 1_000_000} {
+	for _, n := range []int{jsonscan.MaxDepth + 2, 1_000_000} {
 		_, err := canonical.Append(nil, nest(n))
 		if err == nil || err.Error() != "invalid JSON at byte 3000: nested deeper than 1000" {
 			t.Errorf("%d deep: error %v", n, err)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
 
 // A generator generates difficult documents. The same seed generates the same documents.
@@ -25,7 +25,7 @@ func (g *generator) document() []byte {
 	g.out.Reset()
 	switch g.rand.IntN(2048) {
 	case 0:
-		g.deep(1 + g.rand.IntN(canonical.MaxDepth))
+		g.deep(1 + g.rand.IntN(jsonscan.MaxDepth))
 	case 1, 2, 3, 4:
 		g.object(0, 20+g.rand.IntN(100))
 	default:

@@ -70,16 +70,19 @@ func member(c *tracking.Call, field fields.Field) []byte {
 	return value
 }
 
-// otherMembers returns at most 10 names of unknown fields.
-func otherMembers(c *tracking.Call) []string {
+// omitted returns a comment line that lists at most 10 unknown fields, which the clients do not have, or "".
+func omitted(c *tracking.Call) string {
 	var names []string
 	for m := range jsonscan.Members(c.Body) {
 		name := string(jsonscan.Unquote(m.Key))
 		if _, known := fields.ByName[name]; !known && len(names) < 10 {
-			names = append(names, name)
+			names = append(names, strconv.QuoteToASCII(name))
 		}
 	}
-	return names
+	if names == nil {
+		return ""
+	}
+	return "// Omitted, because the client has no field for it: " + strings.Join(names, ", ") + "\n"
 }
 
 // namedValues returns the names and values of the IDs and names in a call.
@@ -91,15 +94,4 @@ func namedValues(c *tracking.Call) (values [][2]string) {
 		}
 	}
 	return values
-}
-
-// commentOn returns a comment line that lists omitted fields, or "".
-func commentOn(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	for i, name := range names {
-		names[i] = strconv.QuoteToASCII(name)
-	}
-	return "// Omitted, because the client has no field for it: " + strings.Join(names, ", ") + "\n"
 }

@@ -2,6 +2,7 @@ package copyas
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/format"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -48,7 +50,7 @@ if err := client.Close(); err != nil { // sends queued calls
 log.Fatal(err)
 }
 }
-`, imports, module, key, to.Endpoint, commentOn(otherMembers(c)), call))
+`, imports, module, key, to.Endpoint, omitted(c), call))
 }
 
 // GoTest returns a test that expects the call, or "" if the client has no method for it. It
@@ -58,10 +60,6 @@ func GoTest(c *tracking.Call) string {
 		return ""
 	}
 	want := string(sent(c, append(way, fields.Timestamp, fields.Context, fields.AnonymousID)...))
-	literal := "`" + want + "`"
-	if strings.ContainsAny(want, "`\r\uFEFF") {
-		literal = strconv.Quote(want)
-	}
 	return gofmt(fmt.Sprintf(`package main
 
 import (
@@ -83,7 +81,7 @@ t.Fatal(err)
 }
 srv.Expect(t, mockserver.Like(%s))
 }
-`, module, module, testName(c), literal))
+`, module, module, testName(c), text.GoString(want)))
 }
 
 // gofmt formats code. It returns invalid code unchanged.
@@ -96,13 +94,9 @@ func gofmt(code string) string {
 
 // testName converts the name of the event to a Go identifier.
 func testName(c *tracking.Call) string {
-	title := c.Event
-	if title == "" {
-		title = c.Type + " " + c.Name
-	}
 	var out strings.Builder
 	upper := true
-	for _, r := range title {
+	for _, r := range cmp.Or(c.Event, c.Type+" "+c.Name) {
 		switch {
 		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
 			if upper {

@@ -28,45 +28,30 @@ func Quoted(s string) string {
 	return string(text.JSON(s, ""))
 }
 
-// goValue writes a JSON value as a Go expression. The digits of numbers do not change.
+// goValue writes a JSON value as a Go expression, which gofmt must format. The digits of numbers do not
+// change.
 func goValue(out *bytes.Buffer, value []byte) {
-	s := jsonscan.New(value)
-	first := true
-	open := func(brackets string) {
-		if first {
-			out.WriteString(brackets + "{\n")
-		}
-		first = false
-	}
-	switch s.Kind() {
+	switch jsonscan.New(value).Kind() {
 	case '{':
 		last := map[string]int{} // if a key occurs twice, the last value applies
 		members := slices.Collect(jsonscan.Members(value))
 		for i, m := range members {
 			last[string(jsonscan.Unquote(m.Key))] = i
 		}
+		out.WriteString("map[string]any{\n")
 		for i, m := range members {
-			key := string(jsonscan.Unquote(m.Key))
-			if last[key] != i {
-				continue
+			if key := string(jsonscan.Unquote(m.Key)); last[key] == i {
+				out.WriteString(strconv.Quote(key) + ": ")
+				goValue(out, m.Value)
+				out.WriteString(",\n")
 			}
-			open("map[string]any")
-			out.WriteString(strconv.Quote(key) + ": ")
-			goValue(out, m.Value)
-			out.WriteString(",\n")
-		}
-		if first {
-			out.WriteString("map[string]any{")
 		}
 		out.WriteByte('}')
 	case '[':
+		out.WriteString("[]any{\n")
 		for element := range jsonscan.Elements(value) {
-			open("[]any")
 			goValue(out, element)
 			out.WriteString(",\n")
-		}
-		if first {
-			out.WriteString("[]any{")
 		}
 		out.WriteByte('}')
 	case '"':

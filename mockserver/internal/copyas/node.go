@@ -20,7 +20,7 @@ func Node(to Collector, c *tracking.Call) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "import { Analytics } from '@segment/analytics-node'\n\nconst analytics = new Analytics({\n  writeKey: %s,\n  host: %s,\n})\n\n", key, Quoted(to.Endpoint))
-	out.WriteString(commentOn(otherMembers(c)))
+	out.WriteString(omitted(c))
 	if losesDigits(c.Body) {
 		out.WriteString("// A number here has more digits than JavaScript can store.\n")
 	}

@@ -77,7 +77,12 @@ func matcherLike(name string) string {
 	if !strings.HasPrefix(name, "$") || len(name) > len(equalsMatcher)+1 {
 		return ""
 	}
-	return spell.Closest(name, matcherNames, 1)
+	for _, known := range matcherNames {
+		if spell.Distance(strings.ToLower(name), known) <= 1 {
+			return known
+		}
+	}
+	return ""
 }
 
 // matcherOf parses a matcher. names must be sorted.

@@ -1,11 +1,12 @@
 package expect
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -19,26 +20,16 @@ type Problem struct {
 // Field returns the path, for example expect[0].properties. It shortens the path to MaxRepeated
 // bytes.
 func (p Problem) Field() string {
-	var b strings.Builder
+	path := ""
 	for _, step := range p.Path {
 		switch step := step.(type) {
 		case int:
-			fmt.Fprintf(&b, "[%d]", step)
+			path = fmt.Sprintf("%s[%d]", path, step)
 		case string:
-			if strings.ContainsAny(step, ".[] \"") {
-				fmt.Fprintf(&b, "[%s]", strconv.Quote(step))
-				continue
-			}
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(step)
+			path = jsondiff.Join(path, step)
 		}
 	}
-	if b.Len() == 0 {
-		return "document"
-	}
-	return text.CutBytes(text.MaxRepeated, b.String())
+	return text.CutBytes(text.MaxRepeated, cmp.Or(path, "document"))
 }
 
 func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }
@@ -63,7 +54,7 @@ func (ps *problems) unknown(path []any, name string, known []string) {
 
 // hintOf suggests the closest known name. If there is none, it lists all known names.
 func hintOf(name string, known []string) string {
-	if best := spell.Closest(name, known, 2); best != "" {
+	if best := spell.Closest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "use " + strings.Join(known, ", ")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -96,10 +97,7 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 		ID: reportID(of, i), Source: source, Type: "track", Event: ViolationEvent, UserID: violationUser,
 		ReceivedAt: of.ReceivedAt, Timestamp: of.ReceivedAt,
 	}
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(struct { // cannot fail: it contains only strings and valid JSON
+	body := text.JSON(struct { // cannot fail: it contains only strings and valid JSON
 		Type         string              `json:"type"`
 		Event        string              `json:"event"`
 		UserID       string              `json:"userId"`
@@ -113,10 +111,9 @@ func report(source string, of *tracking.Call, i int) tracking.Call {
 		TrackingPlanID: v.Plan, TrackingPlanName: v.Plan,
 		ViolationDescription: v.Message, ViolationType: v.Kind,
 		ViolationField: strings.ReplaceAll(strings.TrimPrefix(v.Pointer, "/"), "/", "."),
-	}})
-	text := bytes.TrimSuffix(body.Bytes(), []byte("}\n"))
-	text = fields.AppendTimeMember(text, `,"receivedAt":"`, c.ReceivedAt)
-	c.Body = append(fields.AppendTimeMember(text, `,"timestamp":"`, c.Timestamp), '}')
+	}}, "")
+	body = fields.AppendTimeMember(bytes.TrimSuffix(body, []byte("}")), `,"receivedAt":"`, c.ReceivedAt)
+	c.Body = append(fields.AppendTimeMember(body, `,"timestamp":"`, c.Timestamp), '}')
 	return c
 }
 

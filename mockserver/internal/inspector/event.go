@@ -3,7 +3,6 @@ package inspector
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,15 +93,7 @@ func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
 		shown.Calls = in.callsWith(&e, found, q.Get("has"), q.Get("value"))
 	}
 	shown.Export = exportOf(&e)
-	return page.Answer{Template: "event", Page: page.Page{Title: eventTitle(&e), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
-}
-
-// eventTitle returns a name for the event.
-func eventTitle(e *shapes.Event) string {
-	if e.Name == "" {
-		return page.Capitalize(e.Type)
-	}
-	return e.Name
+	return page.Answer{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
 // oddityOf links an anomaly to matching calls or to the similar event.
@@ -138,19 +129,10 @@ func propertyOf(e *shapes.Event, of *shapes.Property, odd map[string]bool) prope
 	return p
 }
 
-// typesOf returns the types and string formats of a property. It merges integer and number,
-// because senders can write 3.0 as 3.
+// typesOf returns the types and string formats of a property.
 func typesOf(e *shapes.Event, p *shapes.Property, odd bool) []share {
 	var shares []share
-	integers := slices.IndexFunc(p.Types, func(t shapes.Type) bool { return t.Name == "integer" })
-	numbers := slices.IndexFunc(p.Types, func(t shapes.Type) bool { return t.Name == "number" })
-	for n, t := range p.Types {
-		switch {
-		case n == integers && numbers >= 0:
-			continue
-		case n == numbers && integers >= 0:
-			t.Count += p.Types[integers].Count
-		}
+	for _, t := range p.JSONTypes() {
 		shares = append(shares, share{t.Name, shapes.Percent(t.Count, p.Values), matchingHref(e, p.Path, t.Name, ""), t.Count, odd && len(shares) > 0 && t.Name != "null"})
 		for _, f := range t.Formats {
 			name := f.Name

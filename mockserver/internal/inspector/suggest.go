@@ -35,24 +35,18 @@ func (in *Inspector) known() search.Known {
 		users.Add(calls[i].UserID)
 	}
 	known := search.Known{Values: map[string][]string{"event": events.Commonest(), "user": users.Commonest(), "source": in.sourceNames(), "destination": in.c.Settings().DestinationNames()}}
-	known.Members = func(field string) [][]string { return membersOf(calls, field) }
-	known.Samples = func(field string, path []string) []string { return samplesOf(calls, field, path) }
+	known.Members = func(object fields.Field) [][]string { return membersOf(calls, object) }
+	known.Samples = func(object fields.Field, path []string) []string { return samplesOf(calls, object, path) }
 	return known
-}
-
-// objectOf returns the properties, traits or context of a call for the search field prop,
-// traits or context.
-func objectOf(c *tracking.Call, field string) []byte {
-	return fields.Find(c.Body, map[string]fields.Field{"prop": fields.Properties, "traits": fields.Traits, "context": fields.Context}[field])
 }
 
 // membersOf returns the paths of object fields in the calls, at most two levels deep, most
 // frequent first.
-func membersOf(calls []tracking.Call, field string) [][]string {
+func membersOf(calls []tracking.Call, object fields.Field) [][]string {
 	const separator = "\x00"
 	names := search.Counter{}
 	for i := range calls {
-		for m := range jsonscan.Members(objectOf(&calls[i], field)) {
+		for m := range jsonscan.Members(fields.Find(calls[i].Body, object)) {
 			name := string(jsonscan.Unquote(m.Key))
 			if m.Value[0] != '{' {
 				names.Add(name)
@@ -70,11 +64,11 @@ func membersOf(calls []tracking.Call, field string) [][]string {
 }
 
 // samplesOf returns scalar values at a path, most frequent first.
-func samplesOf(calls []tracking.Call, field string, path []string) []string {
+func samplesOf(calls []tracking.Call, object fields.Field, path []string) []string {
 	const longest = 100
 	values := search.Counter{}
 	for i := range calls {
-		value := objectOf(&calls[i], field)
+		value := fields.Find(calls[i].Body, object)
 		for _, name := range path {
 			value = fields.Member(value, name)
 		}

@@ -4,10 +4,8 @@
 package jsondiff
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,14 +36,21 @@ type Diff struct {
 	Distance int      // sum of the edit distances of differing values
 
 	subset bool
+	words  map[string]Matcher
 	more   int // number of differences without a line
 }
 
 // Compare returns the differences of got from want. Both are values of Decode; want may
 // contain Matchers. Key order and number formats are ignored. With subset, objects in got may
 // have additional fields.
-func Compare(got, want any, subset bool) *Diff {
-	d := &Diff{subset: subset}
+func Compare(got, want any, subset bool) *Diff { return (&Diff{subset: subset}).run(got, want) }
+
+// CompareWords is like Compare without subset. The strings in words stand for Matchers in want.
+func CompareWords(got, want any, words map[string]Matcher) *Diff {
+	return (&Diff{words: words}).run(got, want)
+}
+
+func (d *Diff) run(got, want any) *Diff {
 	d.compare("", got, want)
 	if d.more > 0 {
 		d.Lines = append(d.Lines, "and "+text.Plural(d.more, "more difference", "more differences"))
@@ -54,15 +59,9 @@ func Compare(got, want any, subset bool) *Diff {
 }
 
 // Decode decodes one value with numbers as json.Number.
-func Decode(text []byte) (v any, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
+func Decode(data []byte) (v any, err error) {
+	if err := text.ParseJSON(data, &v); err != nil {
 		return nil, err
-	}
-	end := decoder.InputOffset()
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("unexpected data after the value at byte %d", end)
 	}
 	return v, nil
 }
@@ -95,7 +94,22 @@ func (d *Diff) add(path, format string, args ...any) {
 	d.Lines = append(d.Lines, path+" "+fmt.Sprintf(format, args...))
 }
 
+// matcher returns the Matcher that a value in the expected document stands for, or nil.
+func (d *Diff) matcher(want any) Matcher {
+	if word, ok := want.(string); ok {
+		return d.words[word]
+	}
+	m, _ := want.(Matcher)
+	return m
+}
+
 func (d *Diff) compare(path string, got, want any) {
+	if m := d.matcher(want); m != nil {
+		if !m.Match(got, true) {
+			d.add(path, "is %s, want %s", Text(got, maxShown), m)
+		}
+		return
+	}
 	switch want := want.(type) {
 	case map[string]any:
 		if got, ok := got.(map[string]any); ok {
@@ -107,12 +121,6 @@ func (d *Diff) compare(path string, got, want any) {
 			d.compareArrays(path, got, want)
 			return
 		}
-	case Matcher:
-		if want.Match(got, true) {
-			return
-		}
-		d.add(path, "is %s, want %s", Text(got, maxShown), want)
-		return
 	case json.Number:
 		if got, ok := got.(json.Number); ok && SameNumber(got, want) {
 			return
@@ -134,24 +142,24 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, ok := got[key]
 		if ok {
-			d.compare(join(path, key), value, want[key])
+			d.compare(Join(path, key), value, want[key])
 			continue
 		}
 		shown := Text(want[key], maxShown)
-		if m, ok := want[key].(Matcher); ok {
+		if m := d.matcher(want[key]); m != nil {
 			if m.Match(nil, false) {
 				continue
 			}
 			shown = m.String()
 		}
-		d.add(join(path, key), "is missing, want %s", shown)
+		d.add(Join(path, key), "is missing, want %s", shown)
 	}
 	if d.subset {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			d.add(join(path, key), "is %s, want no value", Text(got[key], maxShown))
+			d.add(Join(path, key), "is %s, want no value", Text(got[key], maxShown))
 		}
 	}
 }
@@ -168,8 +176,8 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 	}
 }
 
-// join appends a key to a path, as in properties.plan or traits["first name"].
-func join(path, key string) string {
+// Join appends a key to a path, as in properties.plan or traits["first name"].
+func Join(path, key string) string {
 	return string(canonical.AppendKey([]byte(path), strconv.AppendQuote(nil, key)))
 }
 

@@ -77,6 +77,9 @@ type node struct {
 	position map[string]int
 }
 
+// missing represents a value that a document does not have.
+var missing = &node{}
+
 func parse(doc []byte) (*node, error) {
 	s := jsonscan.New(doc)
 	n, err := read(s, doc)
@@ -121,15 +124,8 @@ func read(s *jsonscan.Scanner, doc []byte) (*node, error) {
 	return n, err
 }
 
-// kind returns the first byte of the value. For numbers it returns '0'.
-func (n *node) kind() byte {
-	switch c := n.text[0]; {
-	case c == '-', c >= '0' && c <= '9':
-		return '0'
-	default:
-		return c
-	}
-}
+// kind returns the kind of the value; see [jsonscan.Scanner.Kind].
+func (n *node) kind() byte { return jsonscan.New(n.text).Kind() }
 
 // A comparison is the state of Compare.
 type comparison struct {
@@ -138,17 +134,24 @@ type comparison struct {
 }
 
 func (c *comparison) compare(a, b *node) {
+	kind := a.kind()
+	if a == missing {
+		kind = b.kind()
+	}
+	isParent := len(a.members)+len(b.members) > 0
 	switch {
-	case a == nil || b == nil:
-		c.oneSided(a, b)
-	case a.kind() != b.kind():
+	case a != missing && b != missing && a.kind() != b.kind():
 		c.line(Changed, a, b)
-	case a.kind() == '{' && len(a.members)+len(b.members) > 0:
+	case isParent && kind == '{':
 		c.objects(a, b)
-	case a.kind() == '[' && len(a.members)+len(b.members) > 0:
+	case isParent && kind == '[':
 		for i := range max(len(a.members), len(b.members)) {
 			c.at(canonical.AppendIndex(c.path, i), element(a, i), element(b, i))
 		}
+	case a == missing:
+		c.line(Added, a, b)
+	case b == missing:
+		c.line(Removed, a, b)
 	case same(a, b):
 		c.line(Same, a, b)
 	default:
@@ -166,7 +169,7 @@ func (c *comparison) at(path []byte, a, b *node) {
 
 func (c *comparison) objects(a, b *node) {
 	for i, key := range a.keys {
-		var other *node
+		other := missing
 		if j, ok := b.position[string(jsonscan.Unquote(key))]; ok {
 			other = b.members[j]
 		}
@@ -174,7 +177,7 @@ func (c *comparison) objects(a, b *node) {
 	}
 	for j, key := range b.keys {
 		if _, ok := a.position[string(jsonscan.Unquote(key))]; !ok {
-			c.at(canonical.AppendKey(c.path, key), nil, b.members[j])
+			c.at(canonical.AppendKey(c.path, key), missing, b.members[j])
 		}
 	}
 }
@@ -183,30 +186,7 @@ func element(n *node, i int) *node {
 	if i < len(n.members) {
 		return n.members[i]
 	}
-	return nil
-}
-
-// oneSided adds the paths of a value that only one document contains.
-func (c *comparison) oneSided(a, b *node) {
-	n, kind := a, Removed
-	if a == nil {
-		n, kind = b, Added
-	}
-	if len(n.members) == 0 {
-		c.line(kind, a, b)
-		return
-	}
-	for i, member := range n.members {
-		path := canonical.AppendIndex(c.path, i)
-		if n.keys != nil {
-			path = canonical.AppendKey(c.path, n.keys[i])
-		}
-		if a == nil {
-			c.at(path, nil, member)
-		} else {
-			c.at(path, member, nil)
-		}
-	}
+	return missing
 }
 
 func same(a, b *node) bool {
@@ -231,12 +211,5 @@ func (c *comparison) line(kind Kind, a, b *node) {
 		c.Incomplete = true
 		return
 	}
-	c.Lines = append(c.Lines, Line{Path: text.CutBytes(maxPath, string(c.path)), Kind: kind, First: valueText(a), Second: valueText(b)})
-}
-
-func valueText(n *node) string {
-	if n == nil {
-		return ""
-	}
-	return text.CutBytes(maxValue, string(n.text))
+	c.Lines = append(c.Lines, Line{Path: text.CutBytes(maxPath, string(c.path)), Kind: kind, First: text.CutBytes(maxValue, string(a.text)), Second: text.CutBytes(maxValue, string(b.text))})
 }

@@ -97,16 +97,12 @@ func (r *Rules) value(dst, value []byte, at []*node) []byte {
 
 func (r *Rules) object(dst, object []byte, at []*node) []byte {
 	dst = append(dst, '{')
-	first := true
 	for m := range jsonscan.Members(object) {
 		action, below := step(at, jsonscan.Unquote(m.Key))
 		if action == Remove {
 			continue
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
+		dst = appendComma(dst)
 		if action == Keep && len(below) == 0 {
 			dst = append(dst, m.Text...)
 			continue
@@ -118,20 +114,23 @@ func (r *Rules) object(dst, object []byte, at []*node) []byte {
 }
 
 func (r *Rules) array(dst, array []byte, at []*node) []byte {
-	dst = append(dst, '[')
-	first := true
 	action, below := step(at, nil)
+	if action == Remove {
+		return append(dst, "[]"...)
+	}
+	dst = append(dst, '[')
 	for value := range jsonscan.Elements(array) {
-		if action == Remove {
-			break
-		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = r.member(dst, value, action, below)
+		dst = r.member(appendComma(dst), value, action, below)
 	}
 	return append(dst, ']')
+}
+
+// appendComma appends a comma unless the next field or element is the first one.
+func appendComma(dst []byte) []byte {
+	if last := dst[len(dst)-1]; last == '{' || last == '[' {
+		return dst
+	}
+	return append(dst, ',')
 }
 
 // step follows the paths to a key, or to the elements of an array if key is nil.

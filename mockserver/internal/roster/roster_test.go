@@ -111,10 +111,10 @@ func write(t *testing.T, entries []Entry) written {
 func TestSortWithLittleMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 2, 100, 1000} {
-		for _, memory := range []int{1, 1000, 40_000, 0} {
+		for _, memory := range []int{1, 1000, 40_000, SortMemory} {
 			dir := t.TempDir()
 			entries := random(r, n)
-			s, err := Sort(seq(entries), dir, memory)
+			s, err := sortIn(seq(entries), dir, memory)
 			require.NoError(t, err)
 			want := sorted(entries)
 			for range 2 {
@@ -135,19 +135,19 @@ func TestSortWithLittleMemory(t *testing.T) {
 func TestSortRemovesItsFileAfterAnError(t *testing.T) {
 	dir := t.TempDir()
 	broken := errors.New("connection lost")
-	_, err := Sort(failing(users("a b c d e f"), broken), dir, 1)
+	_, err := sortIn(failing(users("a b c d e f"), broken), dir, 1)
 	require.ErrorIs(t, err, broken)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 
-	_, err = Sort(seq(users("a b c")), dir+"/none", 1)
+	_, err = sortIn(seq(users("a b c")), dir+"/none", 1)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestSortedDetectsADamagedFile(t *testing.T) {
 	entries := users("e a d b c")
-	s, err := Sort(seq(entries), t.TempDir(), 1) // one segment per user, except for the last user
+	s, err := sortIn(seq(entries), t.TempDir(), 1) // one segment per user, except for the last user
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	fails := func(want error, damage string) {

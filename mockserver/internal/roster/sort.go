@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// defaultMemory is the default buffer size of Sort in bytes.
-	defaultMemory = 4 << 20
+	// SortMemory is the maximum size of the entries that Sort keeps in memory, in bytes.
+	SortMemory = 4 << 20
 	// entryOverhead is the approximate memory of an entry in addition to its bytes.
 	entryOverhead = 56
 	// runSegment is the size of the segments in the temporary file. All reads one segment of each
@@ -19,12 +19,11 @@ const (
 )
 
 // Sort sorts entries. If a user has several entries, only the last one remains. Sort keeps up to
-// memory bytes in memory, by default defaultMemory. It writes the rest to a temporary file in dir,
-// by default os.TempDir, which only its owner can read. Call Close to remove the file.
-func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
-	if memory <= 0 {
-		memory = defaultMemory
-	}
+// SortMemory bytes in memory. It writes the rest to a temporary file in dir, by default os.TempDir,
+// which only its owner can read. Call Close to remove the file.
+func Sort(entries Seq, dir string) (*Sorted, error) { return sortIn(entries, dir, SortMemory) }
+
+func sortIn(entries Seq, dir string, memory int) (*Sorted, error) {
 	s := &Sorted{}
 	size := 0
 	for e, err := range entries {

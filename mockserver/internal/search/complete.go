@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // Known contains the names and values that Complete suggests.
@@ -11,8 +13,8 @@ type Known struct {
 	Values map[string][]string // values of each field, most frequent first
 	// Members returns the paths in an object of a call, such as plan in its properties. Samples
 	// returns values at a path.
-	Members func(field string) [][]string
-	Samples func(field string, path []string) []string
+	Members func(object fields.Field) [][]string
+	Samples func(object fields.Field, path []string) []string
 }
 
 // A Suggestion completes a query.
@@ -68,7 +70,7 @@ func Complete(before string, known Known) []Suggestion {
 			case strings.HasPrefix(f.Name, word):
 				add(f.Name+":", f.About, false)
 			case f.kind == memberField && strings.HasPrefix(word, f.Name+"."):
-				for _, path := range known.members(f.Name) {
+				for _, path := range known.Members(f.object) {
 					name := strings.TrimSuffix(Term{Field: f.Name, Path: path, Op: OpExists}.String(), "*")
 					if strings.Contains(strings.ToLower(name), strings.ToLower(word)) {
 						add(name, "", false)
@@ -80,13 +82,6 @@ func Complete(before string, known Known) []Suggestion {
 	return found[:min(len(found), maxSuggestions)]
 }
 
-func (k Known) members(field string) [][]string {
-	if k.Members == nil {
-		return nil
-	}
-	return k.Members(field)
-}
-
 // ages are suggested for since and until.
 var ages = []string{"5m", "15m", "1h", "24h", "7d"}
 
@@ -96,8 +91,8 @@ func valuesOf(t Term, known Known) []string {
 	switch {
 	case f.kind == timeField:
 		return ages
-	case f.kind == memberField && known.Samples != nil:
-		return known.Samples(t.Field, t.Path)
+	case f.kind == memberField:
+		return known.Samples(f.object, t.Path)
 	case len(f.Values) > 0:
 		return f.Values
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // MatchesText reports whether one of the values matches the term. A trailing * matches any suffix.
@@ -34,13 +35,10 @@ func (t Term) MatchesName(value string) bool {
 	return value == t.Value
 }
 
-// members maps search fields to the objects of a call that they search.
-var members = map[string]string{"prop": "properties", "traits": "traits", "context": "context"}
-
 // MatchesBody reports whether a call has a matching value at the path of the term. An array matches if
 // one of its elements does.
 func (t Term) MatchesBody(body []byte) bool {
-	return t.holdsAt(body, append([]string{members[t.Field]}, t.Path...), 0)
+	return t.holdsAt(body, append([]string{fields.Names[fieldNamed(t.Field).object]}, t.Path...), 0)
 }
 
 // maxArrays is the maximum nesting of arrays. It is small because each level is scanned again.
@@ -68,16 +66,11 @@ func (t Term) holdsAt(value []byte, path []string, arrays int) bool {
 		return false
 	}
 	for m := range jsonscan.Members(value) {
-		if isKey(m.Key, path[0]) && t.holdsAt(m.Value, path[1:], arrays) {
+		if string(jsonscan.Unquote(m.Key)) == path[0] && t.holdsAt(m.Value, path[1:], arrays) {
 			return true
 		}
 	}
 	return false
-}
-
-// isKey reports whether a quoted key equals name.
-func isKey(key []byte, name string) bool {
-	return len(key) == len(name)+2 && string(key[1:len(key)-1]) == name || string(jsonscan.Unquote(key)) == name
 }
 
 // holds evaluates the term for a value that is not an array.

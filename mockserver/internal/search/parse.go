@@ -149,9 +149,9 @@ func (p *parser) name(t *Term) (bool, error) {
 	}
 	f := fieldNamed(rest[:n])
 	switch {
-	case f == nil && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
+	case f.Name == "" && (rest[n] == '.' || unicode.IsDigit(firstRune(rest))):
 		return false, nil // the text is a host, a number or a time
-	case f == nil:
+	case f.Name == "":
 		return false, p.fail(p.pos, fmt.Sprintf("unknown field %q", text.Cut(40, rest[:n])), hintForField(rest[:n]))
 	}
 	start := p.pos
@@ -179,7 +179,7 @@ func hintForField(name string) string {
 	for i, f := range Fields {
 		names[i] = f.Name
 	}
-	if best := spell.Closest(name, names, 2); best != "" {
+	if best := spell.Closest(name, names); best != "" {
 		return fmt.Sprintf("did you mean %s:? To search for the text, quote it", best)
 	}
 	return "use one of " + strings.Join(names, ", ") + "; to search for the text, quote it"

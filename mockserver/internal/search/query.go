@@ -42,6 +42,7 @@ type Field struct {
 	Example string   // an example term
 	Values  []string // all valid values, or nil
 	kind    kind
+	object  fields.Field // the object of a call that a memberField searches
 }
 
 type kind uint8
@@ -63,22 +64,23 @@ var Fields = []Field{
 	{Name: "type", About: "call type", Example: "type:track", kind: nameField, Values: fields.StoredTypes},
 	{Name: "source", About: "source name", Example: "source:web", kind: nameField},
 	{Name: "destination", About: "destination name; status then applies to this destination", Example: "destination:crm", kind: nameField},
-	{Name: "prop", About: "property", Example: "prop.plan:Pro", kind: memberField},
-	{Name: "traits", About: "trait", Example: "traits.city:Berlin", kind: memberField},
-	{Name: "context", About: "context field", Example: "context.library.name:analytics-go", kind: memberField},
+	{Name: "prop", About: "property", Example: "prop.plan:Pro", kind: memberField, object: fields.Properties},
+	{Name: "traits", About: "trait", Example: "traits.city:Berlin", kind: memberField, object: fields.Traits},
+	{Name: "context", About: "context field", Example: "context.library.name:analytics-go", kind: memberField, object: fields.Context},
 	{Name: "id", About: "part of the messageId", Example: "id:order-5512"},
 	{Name: "since", About: "received after: a time or age", Example: "since:1h", kind: timeField},
 	{Name: "until", About: "received before: a time or age", Example: "until:2026-01-31T12:00:00Z", kind: timeField},
 	{Name: "is", About: "own: synthetic calls; unplanned: plan violations", Example: "-is:own", kind: nameField, Values: []string{"own", "unplanned"}},
 }
 
+// fieldNamed returns the field with a name. For other names, it returns an empty Field.
 func fieldNamed(name string) *Field {
 	for i := range Fields {
 		if Fields[i].Name == name {
 			return &Fields[i]
 		}
 	}
-	return nil
+	return &Field{}
 }
 
 // String formats the query. Parse can read the result.

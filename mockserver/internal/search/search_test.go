@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 func TestParse(t *testing.T) {
@@ -121,8 +123,8 @@ func FuzzComplete(f *testing.F) {
 	}
 	known := Known{
 		Values:  map[string][]string{"event": {"Signed Up", `a "b"`}},
-		Members: func(string) [][]string { return [][]string{{"plan"}, {"unit price"}, {"a", "b"}} },
-		Samples: func(string, []string) []string { return []string{"Pro", ">1", "*", ""} },
+		Members: func(fields.Field) [][]string { return [][]string{{"plan"}, {"unit price"}, {"a", "b"}} },
+		Samples: func(fields.Field, []string) []string { return []string{"Pro", ">1", "*", ""} },
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		head := s[:min(lastTerm(s), len(s))]
@@ -183,6 +185,7 @@ func TestTime(t *testing.T) {
 	for value, want := range map[string]time.Time{
 		"90s": now.Add(-90 * time.Second), "1h": now.Add(-time.Hour), "1h30m": now.Add(-90 * time.Minute), "2w": now.AddDate(0, 0, -14),
 		"2026-01-30": now.Add(-36 * time.Hour), "2026-01-31T12:30": now.Add(30 * time.Minute),
+		"2026-01-31 14:30 +0200":  now.Add(30 * time.Minute),
 		"2026-01-31T12:30:15.250": now.Add(30*time.Minute + 15250*time.Millisecond), "2026-01-31T13:30+01:00": now.Add(30 * time.Minute),
 	} {
 		if got := (Term{Field: "since", Value: value}).Time(now); !got.Equal(want) {
@@ -230,11 +233,11 @@ func TestComplete(t *testing.T) {
 	}
 	known := Known{
 		Values: map[string][]string{"event": events.Commonest(), "source": {"web shop", "ios"}},
-		Members: func(field string) [][]string {
-			return map[string][][]string{"prop": {{"plan"}, {"unit price"}, {"cart", "total"}}}[field]
+		Members: func(object fields.Field) [][]string {
+			return map[fields.Field][][]string{fields.Properties: {{"plan"}, {"unit price"}, {"cart", "total"}}}[object]
 		},
-		Samples: func(field string, path []string) []string {
-			return map[string][]string{"prop plan": {"Pro", "Team"}}[field+" "+strings.Join(path, ".")]
+		Samples: func(object fields.Field, path []string) []string {
+			return map[string][]string{"properties plan": {"Pro", "Team"}}[fields.Names[object]+" "+strings.Join(path, ".")]
 		},
 	}
 	for before, want := range map[string][]string{

@@ -1,26 +1,19 @@
 package search
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
-// timeForms contains the accepted time formats.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999", "2006-01-02T15:04", "2006-01-02"}
-
-// ReadTime parses a time or an age. An age counts back from now.
+// ReadTime parses a time as [fields.ParseTime] does, or an age. An age counts back from now.
 func ReadTime(value string, now time.Time) (time.Time, error) {
 	if age, ok := readAge(value); ok {
 		return now.Add(-age), nil
 	}
-	for _, form := range timeForms {
-		if at, err := time.Parse(form, value); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("search: %.40q is not a time", value)
+	return fields.ParseTime(value)
 }
 
 // units contains the units that time.ParseDuration does not accept.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -34,39 +34,15 @@ func (e *Event) addAnomaly(kind AnomalyKind, p *Property, o Anomaly, format stri
 	e.Anomalies = append(e.Anomalies, o)
 }
 
-// baseType returns the type of a value, with number for integer, because senders may write 3 or
-// 3.0.
-func baseType(typ string) string {
-	if typ == "integer" {
-		return "number"
-	}
-	return typ
-}
-
 // nouns maps type names to noun phrases for sentences.
-var nouns = map[string]string{"number": "a number", "string": "a string", "boolean": "a boolean", "object": "an object", "array": "an array"}
+var nouns = map[string]string{"integer": "a number", "number": "a number", "string": "a string", "boolean": "a boolean", "object": "an object", "array": "an array"}
 
 // findTypes finds values of unusual types. It ignores null.
 func (e *Event) findTypes(p *Property) {
-	counts := map[string]uint64{}
-	var order []string // base types, most frequent first
-	for _, t := range p.Types {
-		if t.Name == "null" {
-			continue
-		}
-		if counts[baseType(t.Name)] == 0 {
-			order = append(order, t.Name)
-		}
-		counts[baseType(t.Name)] += t.Count
-	}
-	if len(order) < 2 {
-		return
-	}
-	slices.SortStableFunc(order, func(a, b string) int { return int(counts[baseType(b)]) - int(counts[baseType(a)]) })
-	for _, typ := range order[1:] {
-		n := counts[baseType(typ)]
-		e.addAnomaly(MixedTypes, p, Anomaly{Type: typ}, "%s is usually %s, but %s in %s (%s of %s)",
-			p.Path, nouns[baseType(order[0])], nouns[baseType(typ)], Percent(n, p.Values), text.GroupDigits(int64(n)), text.Plural(int64(p.Values), "value", "values"))
+	types := slices.DeleteFunc(p.JSONTypes(), func(t Type) bool { return t.Name == "null" })
+	for _, t := range types[min(1, len(types)):] {
+		e.addAnomaly(MixedTypes, p, Anomaly{Type: t.Name}, "%s is usually %s, but %s in %s (%s of %s)",
+			p.Path, nouns[types[0].Name], nouns[t.Name], Percent(t.Count, p.Values), text.GroupDigits(int64(t.Count)), text.Plural(int64(p.Values), "value", "values"))
 	}
 }
 
@@ -90,23 +66,13 @@ func (e *Event) findValues(p *Property) {
 	}
 }
 
-// normalize removes case and separators from a name.
-func normalize(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r < unicode.MaxASCII {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-}
-
 // findNames finds properties of one object with names that differ only in case and separators.
 func (e *Event) findNames() {
 	first := map[string]*Property{}
 	for i := range e.Properties {
 		p := &e.Properties[i]
 		last := len(p.steps) - 1
-		similar := normalize(p.steps[last])
+		similar := spell.Plain(p.steps[last])
 		if p.steps[last] == element || similar == "" {
 			continue
 		}

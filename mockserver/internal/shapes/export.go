@@ -2,11 +2,11 @@ package shapes
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/format"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -47,7 +47,7 @@ func (e *Event) Schema() *Schema {
 	}
 	member := fields.Names[fields.Describing(e.Type)]
 	whole := &Schema{
-		Dialect: dialect, Title: titleOf(e),
+		Dialect: dialect, Title: cmp.Or(e.Name, e.Type),
 		Description: fmt.Sprintf("Learned from %d of %d calls of source %s.", e.Sampled, e.Calls, e.Source),
 		Type:        "object", Required: []string{"type"},
 		Properties: map[string]*Schema{"type": {Const: e.Type}, member: root},
@@ -60,14 +60,6 @@ func (e *Event) Schema() *Schema {
 		whole.Required = append(whole.Required, member)
 	}
 	return whole
-}
-
-// titleOf returns the name of the event, or its type if the name is empty.
-func titleOf(e *Event) string {
-	if e.Name == "" {
-		return e.Type
-	}
-	return e.Name
 }
 
 // holders returns the number of sampled objects that may contain the property.
@@ -135,14 +127,11 @@ func (s *Schema) add(p *Property, holders uint64) {
 	}
 }
 
-// typeNames returns the types of a property. It omits integer if number is included.
+// typeNames returns the names of JSONTypes, sorted.
 func (p *Property) typeNames() []string {
 	var names []string
-	for _, t := range p.Types {
+	for _, t := range p.JSONTypes() {
 		names = append(names, t.Name)
-	}
-	if slices.Contains(names, "number") {
-		names = slices.DeleteFunc(names, func(n string) bool { return n == "integer" })
 	}
 	slices.Sort(names)
 	return names
@@ -181,7 +170,7 @@ func (e *Event) Like() string {
 	if name := fields.Names[fields.TypeNamed(e.Type).Title]; name != "" {
 		like[name] = e.Name
 	}
-	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", quoteGo(laidOut(like, "\t")))
+	code := fmt.Sprintf("srv.Expect(t, mockserver.Like(%s))\n", text.GoString(laidOut(like, "\t")))
 	formatted, err := format.Source([]byte(code))
 	if err != nil {
 		return code
@@ -195,14 +184,6 @@ func (s *Schema) Text() string { return laidOut(s, "  ") }
 // laidOut formats JSON for display. Invisible characters are escaped.
 func laidOut(v any, indent string) string {
 	return string(text.PlainJSON(text.JSON(v, indent)))
-}
-
-// quoteGo returns a Go string literal, raw if possible.
-func quoteGo(text string) string {
-	if strconv.CanBackquote(strings.ReplaceAll(text, "\n", "")) {
-		return "`" + text + "`"
-	}
-	return strconv.Quote(text)
 }
 
 // sample returns a value of the property, and reports whether a value is known. An object contains

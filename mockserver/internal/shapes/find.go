@@ -38,6 +38,15 @@ const maxFound = 3
 // wanted selects values. An empty field matches every value.
 type wanted struct{ typ, value string }
 
+// baseType returns the type of a value, with number for integer, because senders may write 3 or
+// 3.0.
+func baseType(typ string) string {
+	if typ == "integer" {
+		return "number"
+	}
+	return typ
+}
+
 func (w wanted) matches(raw []byte) bool {
 	if name := kindNames[kindOf(raw)].typ; w.typ != "" && baseType(name) != baseType(w.typ) {
 		return false

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -36,7 +37,7 @@ func (s *Shapes) Events() []Event {
 			events = append(events, e)
 		}
 	}
-	similar := findSimilar(names)
+	similar := similarNames(names)
 	for i := range events {
 		events[i].complete(similar)
 	}
@@ -49,21 +50,21 @@ func (s *Shapes) Events() []Event {
 
 // Event returns the event with an ID.
 func (s *Shapes) Event(id string) (Event, bool) {
-	names := s.names()
-	i := slices.IndexFunc(names, func(n name) bool { return n.id() == id })
-	if i < 0 {
-		return Event{}, false
+	for _, n := range s.names() {
+		if n.id() == id {
+			return s.Named(n.source, n.typ, n.name)
+		}
 	}
-	e, ok := s.event(names[i].key)
-	if ok {
-		e.complete(findSimilar(names))
-	}
-	return e, ok
+	return Event{}, false
 }
 
 // Named returns the event with a source, type and name.
 func (s *Shapes) Named(source, typ, name string) (Event, bool) {
-	return s.Event(key{source, typ, name}.id())
+	e, ok := s.event(key{source, typ, name})
+	if ok {
+		e.complete(similarNames(s.names()))
+	}
+	return e, ok
 }
 
 // Has reports whether the event of a call is known.
@@ -86,7 +87,7 @@ func (s *Shapes) event(k key) (Event, bool) {
 }
 
 // complete adds the anomalies to an event.
-func (e *Event) complete(similar map[name][]name) {
+func (e *Event) complete(similar map[string][]name) {
 	e.findSimilar(similar)
 	e.findAnomalies(time.Now())
 }
@@ -107,14 +108,13 @@ func (s *Shapes) names() []name {
 	return names
 }
 
-// findSimilar groups the names of events from all sources. The names of a group differ only in case
-// and separators; the most frequent one is first.
-func findSimilar(names []name) map[name][]name {
-	similar := map[name][]name{}
+// similarNames groups the names of the track events of all sources by [spell.Plain], the most frequent
+// name first.
+func similarNames(names []name) map[string][]name {
+	similar := map[string][]name{}
 	for _, n := range names {
-		if p := normalize(n.name); p != "" && n.typ == "track" {
-			group := name{key: key{"", n.typ, p}}
-			similar[group] = append(similar[group], n)
+		if p := spell.Plain(n.name); p != "" && n.typ == "track" {
+			similar[p] = append(similar[p], n)
 		}
 	}
 	for _, group := range similar {
@@ -126,11 +126,11 @@ func findSimilar(names []name) map[name][]name {
 }
 
 // findSimilar adds an anomaly if an event with a similar name is more frequent.
-func (e *Event) findSimilar(similar map[name][]name) {
+func (e *Event) findSimilar(similar map[string][]name) {
 	if e.Type != "track" {
 		return
 	}
-	for _, other := range similar[name{key: key{"", e.Type, normalize(e.Name)}}] {
+	for _, other := range similar[spell.Plain(e.Name)] {
 		if other.name == e.Name {
 			continue
 		}

@@ -112,21 +112,15 @@ func (s *sketch) merge(from *sketchRecord) {
 	s.others += from.Others
 	s.cut += from.Cut
 	s.violating += from.Violating
-	for _, v := range from.Violations {
-		s.mergeViolation(v)
+	for _, stored := range from.Violations {
+		if v := s.violationLike(stored.Violation); v != nil {
+			v.Calls += stored.Calls
+			if stored.LastAt > v.LastAt {
+				v.LastAt, v.Call = stored.LastAt, stored.Call
+			}
+		}
 	}
 	s.mergeMembers(&s.root, from.Members, 1)
-}
-
-func (s *sketch) mergeViolation(from violation) {
-	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == from.Kind && v.Pointer == from.Pointer })
-	if i >= 0 {
-		s.violations[i].Calls += from.Calls
-		return
-	}
-	if len(s.violations) < maxViolations && s.take(violationBytes+len(from.Pointer)+len(from.Message)) {
-		s.violations = append(s.violations, from)
-	}
 }
 
 // shift renumbers samples so that they follow earlier samples.
@@ -166,7 +160,9 @@ func (s *sketch) mergeNode(n *node, from *nodeRecord, depth int) {
 		s.mergeKind(n, k)
 	}
 	for _, v := range from.Values {
-		s.mergeValue(n, v)
+		if !n.truncated && !n.countValue(s, v.JSON, v.Count) {
+			n.truncateValues(s)
+		}
 	}
 	if from.Many && !n.truncated {
 		n.truncateValues(s)
@@ -187,25 +183,11 @@ func (s *sketch) mergeKind(n *node, from kindRecord) {
 	if k < 0 {
 		return // a record of another version
 	}
-	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == kind(k) })
-	if i >= 0 {
-		n.kinds[i].count += from.Count
-		n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
-	} else if s.take(kindBytes + len(from.Call)) {
-		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind(k), from.Count, from.LastAt, from.Call})
+	i := n.indexOf(s, kind(k), func() string { return from.Call })
+	if i < 0 {
+		return
 	}
+	n.kinds[i].count += from.Count
+	n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
 	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
-}
-
-func (s *sketch) mergeValue(n *node, from valueCount) {
-	i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == from.JSON })
-	switch {
-	case n.truncated:
-	case i >= 0:
-		n.values[i].Count += from.Count
-	case len(n.values) < maxValues && s.take(valueBytes+len(from.JSON)):
-		n.values = append(slices.Grow(n.values, 1), from)
-	default:
-		n.truncateValues(s)
-	}
 }

@@ -89,7 +89,7 @@ type kindCount struct {
 	call   string // messageId of the newest call with this kind, if the kind is unusual
 }
 
-// A valueCount counts a value, encoded as JSON. The count is 0 for a truncated value. Only values with a
+// A valueCount counts a value, encoded as JSON. The count of a sample has no meaning. Only values with a
 // count above 1 are stored.
 type valueCount struct {
 	JSON  string `json:"j"`
@@ -129,15 +129,10 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 		n.kinds[0].lastAt = at
 		return
 	}
-	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
+	i := n.indexOf(s, k, call)
 	if i < 0 {
-		id := call()
-		if !s.take(kindBytes + len(id)) {
-			s.others++
-			return
-		}
-		n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind: k, call: id})
-		i = len(n.kinds) - 1
+		s.others++
+		return
 	}
 	c := &n.kinds[i]
 	c.count++
@@ -152,45 +147,67 @@ func (n *node) count(s *sketch, k kind, at int64, call func() string) {
 	}
 }
 
-// addValue counts a value that is neither an object nor an array.
+// indexOf returns the index of a kind in n.kinds, or -1 if the limits are reached. It adds the kind if it
+// is missing.
+func (n *node) indexOf(s *sketch, k kind, call func() string) int {
+	i := slices.IndexFunc(n.kinds, func(c kindCount) bool { return c.kind == k })
+	if i >= 0 {
+		return i
+	}
+	id := call()
+	if !s.take(kindBytes + len(id)) {
+		return -1
+	}
+	n.kinds = append(slices.Grow(n.kinds, 1), kindCount{kind: k, call: id})
+	return len(n.kinds) - 1
+}
+
+// addValue counts a value that is neither an object nor an array. If there are too many values, it
+// retains a few of them as samples.
 func (n *node) addValue(s *sketch, raw []byte) {
-	if !n.truncated {
-		for i := range n.values {
-			if v := &n.values[i]; v.JSON == string(raw) {
-				v.Count++
-				return
-			}
-		}
-	}
-	if n.truncated && (n.calls%256 != 0 || len(n.values) == 0) {
-		return // a new sample occasionally replaces an old one
-	}
-	value, whole := canonical(raw)
-	if value == "" {
-		n.truncateValues(s)
-		return
-	}
-	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == value }); i >= 0 {
-		n.values[i].Count++
-		return
-	}
 	if n.truncated {
-		if i := int(n.calls/256) % len(n.values); s.take(len(value) - len(n.values[i].JSON)) {
-			n.values[i] = valueCount{JSON: value}
-		}
+		n.replaceSample(s, raw)
 		return
 	}
-	if !whole || len(n.values) == maxValues || !s.take(valueBytes+len(value)) {
-		n.truncateValues(s)
-		if len(n.values) == maxSamples || !s.take(valueBytes+len(value)) {
+	for i := range n.values {
+		if v := &n.values[i]; v.JSON == string(raw) { // most values are already canonical
+			v.Count++
 			return
 		}
 	}
-	v := valueCount{JSON: value, Count: 1}
-	if !whole {
-		v.Count = 0
+	value, whole := canonical(raw)
+	if whole && n.countValue(s, value, 1) {
+		return
 	}
-	n.values = append(slices.Grow(n.values, 1), v)
+	n.truncateValues(s)
+	if value != "" && len(n.values) < maxSamples && s.take(valueBytes+len(value)) {
+		n.values = append(slices.Grow(n.values, 1), valueCount{JSON: value})
+	}
+}
+
+// countValue adds to the count of a value. It returns false if the limits are reached.
+func (n *node) countValue(s *sketch, value string, count uint64) bool {
+	if i := slices.IndexFunc(n.values, func(v valueCount) bool { return v.JSON == value }); i >= 0 {
+		n.values[i].Count += count
+		return true
+	}
+	if len(n.values) == maxValues || !s.take(valueBytes+len(value)) {
+		return false
+	}
+	n.values = append(slices.Grow(n.values, 1), valueCount{value, count})
+	return true
+}
+
+// replaceSample replaces a sample by a new value, in one of 256 calls.
+func (n *node) replaceSample(s *sketch, raw []byte) {
+	if n.calls%256 != 0 || len(n.values) == 0 {
+		return
+	}
+	value, _ := canonical(raw)
+	isKnown := slices.ContainsFunc(n.values, func(v valueCount) bool { return v.JSON == value })
+	if old := &n.values[int(n.calls/256)%len(n.values)]; value != "" && !isKnown && s.take(len(value)-len(old.JSON)) {
+		old.JSON = value
+	}
 }
 
 // truncateValues replaces the counted values with samples.
@@ -251,22 +268,30 @@ func (s *sketch) violate(c *tracking.Call, at int64) {
 	}
 	s.violating++
 	for _, found := range c.Violations {
-		i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
-		if i < 0 {
-			if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
-				continue
-			}
-			found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
-			s.violations = append(s.violations, violation{Violation: found})
-			i = len(s.violations) - 1
+		v := s.violationLike(found)
+		if v == nil {
+			continue
 		}
-		v := &s.violations[i]
 		if v.Message == "" && s.take(len(found.Message)) { // restored violations have no message
 			v.Message = strings.Clone(found.Message)
 		}
 		v.Calls++
 		v.LastAt, v.Call = at, callID(c)
 	}
+}
+
+// violationLike returns the counter of a violation, or nil if the limits are reached.
+func (s *sketch) violationLike(found tracking.Violation) *violation {
+	i := slices.IndexFunc(s.violations, func(v violation) bool { return v.Kind == found.Kind && v.Pointer == found.Pointer })
+	if i >= 0 {
+		return &s.violations[i]
+	}
+	if len(s.violations) == maxViolations || !s.take(violationBytes+len(found.Event)+len(found.Pointer)+len(found.Message)) {
+		return nil
+	}
+	found.Pointer, found.Message = strings.Clone(found.Pointer), strings.Clone(found.Message)
+	s.violations = append(s.violations, violation{Violation: found})
+	return &s.violations[len(s.violations)-1]
 }
 
 // callID returns a copy of the messageId, or "" if the messageId is too long.

@@ -66,6 +66,21 @@ type Type struct {
 	Formats  []Format  `json:"forms,omitempty"`
 }
 
+// JSONTypes returns the types of the values, the most frequent first. If both integers and other numbers
+// occur, it counts them together, because senders may write 3 or 3.0.
+func (p *Property) JSONTypes() []Type {
+	types := slices.Clone(p.Types)
+	index := func(name string) int { return slices.IndexFunc(types, func(t Type) bool { return t.Name == name }) }
+	if i, n := index("integer"), index("number"); i >= 0 && n >= 0 {
+		types[n].Count += types[i].Count
+		types = slices.Delete(types, i, i+1)
+		slices.SortStableFunc(types, mostFirst)
+	}
+	return types
+}
+
+func mostFirst(a, b Type) int { return cmp.Compare(b.Count, a.Count) }
+
 // A Format counts the strings with a format.
 type Format struct {
 	Name  string  `json:"name"` // format name in JSON Schema, or "number"
@@ -228,7 +243,7 @@ func (n *node) types(values uint64) []Type {
 			t.Formats = append(t.Formats, Format{Name: name.format, Count: c.count})
 		}
 	}
-	slices.SortStableFunc(types, func(a, b Type) int { return -cmp.Compare(a.Count, b.Count) })
+	slices.SortStableFunc(types, mostFirst)
 	for i := range types {
 		t := &types[i]
 		t.Share = share(t.Count, values)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,30 @@ func JSON(v any, indent string) []byte {
 		return nil
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// ParseJSON decodes one value. It refuses unknown fields of structs. Numbers in values of type any become a
+// json.Number.
+func ParseJSON(data []byte, v any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return err
+	}
+	end := decoder.InputOffset()
+	if _, err := decoder.Token(); err != io.EOF {
+		return fmt.Errorf("unexpected data after the value at byte %d", end)
+	}
+	return nil
+}
+
+// GoString returns a Go string literal, raw if possible.
+func GoString(s string) string {
+	if strconv.CanBackquote(strings.ReplaceAll(s, "\n", "")) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
 }
 
 // Quote truncates s to n bytes and quotes it. Errors use it for input.

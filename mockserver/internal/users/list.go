@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -80,15 +81,8 @@ func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
 		UserID string          `json:"userId"`
 		Value  json.RawMessage `json:"value"`
 	}
-	in := json.NewDecoder(bytes.NewReader(line))
-	in.DisallowUnknownFields()
-	err := in.Decode(&v)
-	_, end := in.Token()
-	switch {
-	case err != nil:
-	case end != io.EOF:
-		err = errors.New("unexpected data after the object")
-	case v.Value == nil:
+	err := text.ParseJSON(line, &v)
+	if err == nil && v.Value == nil {
 		err = errors.New("it has no value")
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 // repeated stage creates the same calls.
 
 // sortsAtOnce is the maximum number of lists that are read at the same time. Each of them needs
-// 4 MB.
+// roster.SortMemory.
 const sortsAtOnce = 4
 
 // StartSync accepts a list of the members of an audience or of the values of a trait. The
@@ -61,7 +61,7 @@ func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
 	case <-ctx.Done():
 		return Sync{}, ctx.Err()
 	}
-	sorted, err := roster.Sort(u.stored(target.Source, readList(r.Kind, r.List)), u.config.TempDir, 0)
+	sorted, err := roster.Sort(u.stored(target.Source, readList(r.Kind, r.List)), u.config.TempDir)
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.Kind, r.Name, err)
 	}

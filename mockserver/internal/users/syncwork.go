@@ -268,7 +268,7 @@ func (u *Service) eraseUsers(ctx context.Context, sources []string, request stri
 // eraseFrom queues a sync that removes users from the lists of a computation, if necessary.
 func (u *Service) eraseFrom(ctx context.Context, r computationRecord, request string, users roster.Seq) error {
 	// The lists are sorted by the stored IDs.
-	sorted, err := roster.Sort(u.stored(r.Source, users), u.config.TempDir, 0)
+	sorted, err := roster.Sort(u.stored(r.Source, users), u.config.TempDir)
 	if err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}

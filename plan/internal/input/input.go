@@ -19,7 +19,7 @@ type Head struct {
 	Name      string
 	MessageID string
 
-	Properties, Traits []byte // JSON, or nil if missing or null
+	Properties, Traits []byte // JSON, or nil if missing
 }
 
 // Read reads a call. It returns an error unless the call is one JSON object.
@@ -50,9 +50,9 @@ func (h *Head) set(name, value []byte) {
 	case "messageId":
 		h.MessageID = text(value)
 	case "properties":
-		h.Properties = unlessNull(value)
+		h.Properties = value
 	case "traits":
-		h.Traits = unlessNull(value)
+		h.Traits = value
 	}
 }
 
@@ -79,21 +79,14 @@ func (h *Head) Title() string {
 	return h.Name
 }
 
-// Object returns the value of the field member, or an empty object if it is missing.
+// Object returns the value of the field member, or an empty object if it is missing or null.
 func (h *Head) Object(member string) []byte {
 	value := h.Properties
 	if member == "traits" {
 		value = h.Traits
 	}
-	if value == nil {
+	if value == nil || value[0] == 'n' {
 		return []byte("{}")
-	}
-	return value
-}
-
-func unlessNull(value []byte) []byte {
-	if value[0] == 'n' {
-		return nil
 	}
 	return value
 }

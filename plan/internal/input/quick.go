@@ -47,35 +47,31 @@ func isEmail(s []byte) bool {
 
 // isURI accepts HTTP URLs that contain no port and no escapes.
 func isURI(s []byte) bool {
-	for _, scheme := range []string{"https://", "http://"} {
-		if len(s) > len(scheme) && string(s[:len(scheme)]) == scheme && isAlphanumeric(s[len(scheme)]) {
-			s = s[len(scheme):]
-			host := true
-			for _, c := range s {
-				host = host && c != '/'
-				switch {
-				case isAlphanumeric(c) || c == '.' || c == '-' || c == '/':
-				case !host && (c == '_' || c == '?' || c == '=' || c == '&'):
-				default:
-					return false
-				}
-			}
-			return true
+	scheme, rest, _ := bytes.Cut(s, []byte("://"))
+	if string(scheme) != "https" && string(scheme) != "http" || len(rest) == 0 || !isAlphanumeric(rest[0]) {
+		return false
+	}
+	host := true
+	for _, c := range rest {
+		host = host && c != '/'
+		switch {
+		case isAlphanumeric(c) || c == '.' || c == '-' || c == '/':
+		case !host && (c == '_' || c == '?' || c == '=' || c == '&'):
+		default:
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 func isUUID(s []byte) bool {
-	if len(s) != len("0190b6c3-6c6e-7d2a-8a5b-0123456789ab") {
+	const form = "00000000-0000-0000-0000-000000000000"
+	if len(s) != len(form) {
 		return false
 	}
 	for i, c := range s {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if c != '-' {
-				return false
-			}
-		} else if !isDigit(c) && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+		isHex := isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f'
+		if form[i] == '-' && c != '-' || form[i] != '-' && !isHex {
 			return false
 		}
 	}

@@ -297,7 +297,7 @@ func TestMCPResultsAreSmall(t *testing.T) {
 	batch = append(batch, `{"type":"track","messageId":"large","userId":"u","event":"Large","properties":{`+strings.Join(many, ",")+`}}`)
 	sendBatch(t, srv, "k", batch[:125]...)
 	sendBatch(t, srv, "k", batch[125:]...)
-	_, err := srv.Wait(t.Context(), len(batch))
+	_, err := srv.Wait(t.Context(), len(batch), mockserver.InState("crm", tracking.StateFailed))
 	require.NoError(t, err)
 	a := inMemory(t, true)
 	for name, text := range a.everyTool("large") {

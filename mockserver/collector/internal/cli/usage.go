@@ -63,7 +63,7 @@ func knownCommand(help *cobra.Command, args []string) error {
 
 // suggestion suggests, after a prefix, the known name that begins with name or is similar to it.
 func suggestion(cmd *cobra.Command, prefix, name string, known []string) string {
-	best := spell.Closest(name, known, min(len(name)/3, 2))
+	best := spell.Closest(name, known)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, name) }); i >= 0 && name != "" {
 		best = known[i]
 	}

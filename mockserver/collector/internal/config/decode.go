@@ -364,7 +364,7 @@ func (d *decoder) place(field string) *token.Token {
 
 // suggest returns a hint that contains the most similar setting and a list of all settings.
 func suggest(key string, names []string) string {
-	best := spell.Closest(key, names, min(len(key)/3, 3)) // maximum distance
+	best := spell.Closest(key, names)
 	all := strings.Join(names, ", ")
 	if best == "" {
 		return "valid settings are " + all
