@@ -162,7 +162,7 @@ func TestPreviewOfTransforms(t *testing.T) {
 		"<b>1</b> of the last 3 calls would be delivered.", "1 would fail: <bdi>transform: no refunds</bdi>.",
 		`{
   &#34;short&#34;: true
-}`, "7 differences from the call", "<del><code><bdi>&#34;Paid&#34;</bdi></code></del>", `<a href="/call?`,
+}`, "7 differences from the call", "<del><code><bdi>&#34;Paid&#34;</bdi></code></del>", `<a href="/?call=`,
 	} {
 		assert.Contains(t, page, want)
 	}
