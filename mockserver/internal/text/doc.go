@@ -1,2 +1,3 @@
-// Package text formats numbers, names, durations and JSON for people, and replaces invisible characters.
+// Package text formats numbers, names, durations, JSON and Go literals for people, replaces invisible
+// characters, and decodes JSON strictly.
 package text
