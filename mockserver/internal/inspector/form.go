@@ -319,7 +319,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		switch n, _ := fmt.Sscanf(field, "webhooks[%d]", &i); {
 		case n == 1 && i < len(places) && strings.Contains(field, "].headers"):
 			_, header, _ := strings.Cut(field, "].headers")
-			field, problem = fmt.Sprintf("headers%d", places[i]), strings.Trim(header, `[]"`)+" "+problem
+			field, problem = fmt.Sprintf("headers%d", places[i]), strings.Trim(header, "[]")+" "+problem
 		case n == 1 && i < len(places):
 			field = fmt.Sprintf("url%d", places[i])
 		case field == "webhooks":
