@@ -461,7 +461,6 @@ func TestAnyWriteKeyNamesItsSource(t *testing.T) {
 func TestOutcomeBeforeRestartIsUnknown(t *testing.T) {
 	history := history.New(0)
 	history.RecordUnknown(func(*tracking.Call) {})
-	history.Restore(func(func(event.Event) bool) {})
 	srv := mockserver.RunEngine(t, engine.Config{
 		History: history, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []tracking.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},

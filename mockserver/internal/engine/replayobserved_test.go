@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +69,7 @@ func TestReplayWaitsForRestoredHistory(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		call := tracking.Call{Source: "key", ID: "m-0", Type: "track", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","event":"E","messageId":"m-0"}`)}
-		h.Restore(slices.Values([]event.Event{tracking.Ended{CallID: call.ID, Source: call.Source, Destination: "crm", At: time.Now(), Attempt: 1, Call: &call, Outcome: tracking.Outcome{State: tracking.StateDelivered}}}))
+		h.Restore(tracking.Ended{CallID: call.ID, Source: call.Source, Destination: "crm", At: time.Now(), Attempt: 1, Call: &call, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 		close(restored)
 		synctest.Wait()
 		run, err := c.ReplayRun(id)

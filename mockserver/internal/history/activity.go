@@ -50,11 +50,11 @@ func (f *Feed) activity(n int64) (a Activity, retained bool) {
 	}
 	switch d.kind {
 	case itemAttempted:
-		if i := int(d.index); i < len(e.Record.Attempts) {
+		if i := int(d.index) + e.restored.attempts; i < len(e.Record.Attempts) {
 			a.Attempt = &e.Record.Attempts[i]
 		}
 	case itemEnded:
-		if i := int(d.index); i < len(e.Record.Ends) {
+		if i := int(d.index) + e.restored.ends; i < len(e.Record.Ends) {
 			a.Ended = &e.Record.Ends[i]
 		}
 	}

@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -76,11 +75,9 @@ func TestActivitiesOfCallDeliveredBeforeAcceptance(t *testing.T) {
 
 func TestRestoredAttemptsAreNotActivities(t *testing.T) {
 	h := history.New(100)
-	h.RecordUnknown(func(*tracking.Call) {})
 	accept(h, "a")
 	try(h, "a", 2)
-	call := tracking.Call{Source: "web", ID: "a", ReceivedAt: time.Now()}
-	h.Restore(slices.Values([]event.Event{tracking.Attempt{CallID: "a", Source: "web", Destination: "crm", Call: &call, Attempt: webhook.Attempt{Number: 1}}}))
+	h.Restore(tracking.Attempt{CallID: "a", Source: "web", Destination: "crm", Attempt: webhook.Attempt{Number: 1}})
 	assert.Equal(t, []string{"a", "a attempt 2", "a delivered"}, happened(h.Activities("", 10, false, every)))
 }
 

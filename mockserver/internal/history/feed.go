@@ -162,8 +162,10 @@ type entry struct {
 	older, newer *entry // neighbors in the order of changes
 	size         int64  // approximate size in bytes
 
-	key   event.Key // key of the call
-	since time.Time // time of the first merged refusal
+	key event.Key // key of the call
+	// restored contains the number of Ends and Attempts that were restored from a previous run.
+	restored struct{ ends, attempts int }
+	since    time.Time // time of the first merged refusal
 }
 
 // Limits of refused requests: with a known write key, and without one.
@@ -345,7 +347,9 @@ const maxActivities = 16_384
 type activityRef struct {
 	order int64 // order of the item
 	kind  int8
-	index int32 // of the attempt or outcome
+	// index is the index of the attempt or outcome. It does not count restored ones, because
+	// they may still be inserted before it.
+	index int32
 }
 
 // Kinds of activities.
@@ -366,9 +370,9 @@ func (f *Feed) record(d activityRef) {
 }
 
 // shiftEnds adjusts the activities of an item after an outcome was inserted at index.
-func (f *Feed) shiftEnds(order int64, index int) {
+func (f *Feed) shiftEnds(order int64, index int32) {
 	for i := range f.activities {
-		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && int(d.index) >= index {
+		if d := &f.activities[i]; d.order == order && d.kind == itemEnded && d.index >= index {
 			d.index++
 		}
 	}
@@ -376,10 +380,10 @@ func (f *Feed) shiftEnds(order int64, index int) {
 
 // recordEarly adds the activities that happened before the call was accepted.
 func (f *Feed) recordEarly(e *entry) {
-	for i := range e.Record.Attempts {
+	for i := range len(e.Record.Attempts) - e.restored.attempts {
 		f.record(activityRef{e.Order, itemAttempted, int32(i)}) //nolint:gosec // a call has few
 	}
-	for i := range e.Record.Ends {
+	for i := range len(e.Record.Ends) - e.restored.ends {
 		f.record(activityRef{e.Order, itemEnded, int32(i)}) //nolint:gosec // a call has few
 	}
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -40,11 +39,6 @@ type History struct {
 	start       time.Time
 	maxBytes    int64
 	markUnknown func(*tracking.Call) // see RecordUnknown; may be nil
-
-	restoring    atomic.Bool   // between RecordUnknown and the end of Restore
-	held         sync.Mutex    // guards the fields below, and changes of restoring
-	waiting      []event.Event // events that wait for Restore
-	waitingCalls int
 
 	mu      sync.Mutex    // guards the fields below
 	changed chan struct{} // closed at the next change; nil if no reader waits
@@ -100,11 +94,8 @@ func (h *History) LimitBytes(n int64) {
 // RecordUnknown makes the History record calls that it first observes when they are attempted.
 // Such calls were accepted in a previous run, or by another collector that shares the journal. mark
 // may set the Violations of such a call. It runs with the lock held. Call RecordUnknown before the
-// History is in use. Observed events then wait for Restore.
-func (h *History) RecordUnknown(mark func(c *tracking.Call)) {
-	h.markUnknown = mark
-	h.restoring.Store(true)
-}
+// History is in use.
+func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
 
 // entryOf returns the entry of a call. If there is none, spare becomes the entry. The lock must be
 // held.

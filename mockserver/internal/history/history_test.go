@@ -268,7 +268,6 @@ func TestByteLimitDuringRetries(t *testing.T) {
 func TestExpiredCallsDoNotReappear(t *testing.T) {
 	h := New(3)
 	h.RecordUnknown(func(*tracking.Call) {})
-	h.Restore(func(func(event.Event) bool) {})
 	start := time.Now()
 	call := func(id string, second int) tracking.Call {
 		return tracking.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
@@ -330,35 +329,26 @@ func TestSyntheticCallsExpireSeparately(t *testing.T) {
 	}
 }
 
-// TestRestoredEventsComeFirst restores events while new ones arrive. Their times may contradict the order,
-// because clocks may have been set back.
-func TestRestoredEventsComeFirst(t *testing.T) {
+// TestRestoredOutcomesComeFirst restores outcomes while new outcomes arrive. Their times may
+// contradict the order, because clocks may have been set back.
+func TestRestoredOutcomesComeFirst(t *testing.T) {
 	h := New(0)
 	h.RecordUnknown(func(*tracking.Call) {})
 	now := time.Now()
-	call := func(id string) *tracking.Call { return &tracking.Call{Source: "s", ID: id, ReceivedAt: now} }
-	ended := func(id string, at time.Time, attempt int, state tracking.State) tracking.Ended {
-		return tracking.Ended{Source: "s", CallID: id, Destination: "d", At: at, Attempt: attempt, Outcome: tracking.Outcome{State: state}, Call: call(id)}
+	c := tracking.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
+	ended := func(at time.Time, attempt int, state tracking.State) tracking.Ended {
+		return tracking.Ended{Source: "s", CallID: "m", Destination: "d", At: at, Attempt: attempt, Outcome: tracking.Outcome{State: state}, Call: &c}
 	}
-	attempt := func(id string, n int) tracking.Attempt {
-		return tracking.Attempt{Source: "s", CallID: id, Destination: "d", Call: call(id), Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
+	attempt := func(n int) tracking.Attempt {
+		return tracking.Attempt{Source: "s", CallID: "m", Destination: "d", Call: &c, Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
 	}
-	calls := []tracking.Call{*call("new")}
-	h.Observe(event.Accepted{Batch: event.Batch{Calls: calls}})
-	calls[0] = tracking.Call{} // the sender reuses the list
-	h.Observe(attempt("m", 3))
-	h.Observe(ended("m", now, 3, tracking.StateDelivered))
-	assert.Empty(t, h.Records(nil), "new events wait")
-	h.Restore(slices.Values([]event.Event{
-		attempt("old", 1), attempt("m", 1), ended("m", now.Add(time.Hour), 1, tracking.StatePending),
-		attempt("m", 2), ended("m", now.Add(time.Hour), 2, tracking.StatePending),
-	}))
-	h.Observe(attempt("newest", 1))
-	var ids []string
-	for _, r := range h.Records(nil) {
-		ids = append(ids, r.Call.ID)
+	h.Observe(attempt(3))
+	h.Observe(ended(now, 3, tracking.StateDelivered))
+	before, _ := h.Find("s", "m")
+	for n := 1; n <= 2; n++ {
+		h.Restore(attempt(n))
+		h.Restore(ended(now.Add(time.Hour), n, tracking.StatePending))
 	}
-	assert.Equal(t, []string{"old", "m", "new", "newest"}, ids)
 	r, ok := h.Find("s", "m")
 	assert.True(t, ok)
 	state, _ := r.State("d")
@@ -368,20 +358,7 @@ func TestRestoredEventsComeFirst(t *testing.T) {
 		assert.Equal(t, i+1, r.Ends[i].Attempt)
 	}
 	assert.Len(t, r.Attempts, 3)
-}
-
-// TestRestoreEndsIfTooManyEventsWait restores a call after too many new ones.
-func TestRestoreEndsIfTooManyEventsWait(t *testing.T) {
-	h := New(0)
-	h.RecordUnknown(func(*tracking.Call) {})
-	for n := range maxWaiting - 1 {
-		h.Observe(event.Accepted{Batch: event.Batch{Calls: []tracking.Call{{ID: fmt.Sprint(n)}}}})
-	}
-	assert.Empty(t, h.Records(nil))
-	h.Observe(event.Accepted{Batch: event.Batch{Calls: []tracking.Call{{ID: "last"}}}})
-	assert.Len(t, h.Records(nil), maxWaiting)
-	h.Restore(slices.Values([]event.Event{tracking.Ended{CallID: "old", Call: &tracking.Call{ID: "old"}}}))
-	assert.Len(t, h.Records(nil), maxWaiting)
+	assert.Equal(t, 3, before.Attempts[0].Number, "copies do not change")
 }
 
 // heap returns the used memory in bytes.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"iter"
 	"net/http"
 	"slices"
 	"time"
@@ -13,68 +12,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// maxWaiting is the maximum number of calls and other events that wait for Restore.
-const maxWaiting = 10_000
-
 // Observe implements event.Observer.
-func (h *History) Observe(e event.Event) {
-	if !h.restoring.Load() || !h.hold(e) {
-		h.file(e)
-	}
-}
+func (h *History) Observe(e event.Event) { h.file(e, false) }
 
-// hold makes an event wait for Restore. It returns false if Restore has ended.
-func (h *History) hold(e event.Event) bool {
-	n := 1
-	switch b := e.(type) { // senders reuse the list of calls
-	case event.Accepted:
-		n, b.Calls = len(b.Calls), slices.Clone(b.Calls)
-		e = b
-	case event.Repeated:
-		n, b.Calls = len(b.Calls), slices.Clone(b.Calls)
-		e = b
-	}
-	h.held.Lock()
-	defer h.held.Unlock()
-	if !h.restoring.Load() {
-		return false
-	}
-	h.waiting, h.waitingCalls = append(h.waiting, e), h.waitingCalls+n
-	if h.waitingCalls >= maxWaiting {
-		h.release()
-	}
-	return true
-}
+// Restore adds an Attempt or Ended of a previous run, before the events of this process.
+func (h *History) Restore(e event.Event) { h.file(e, true) }
 
-// Restore adds Attempts and Ended of previous runs, oldest first, and then the events that wait. It ends
-// early if maxWaiting calls wait, because they would soon displace older ones.
-func (h *History) Restore(events iter.Seq[event.Event]) {
-	h.held.Lock()
-	defer h.held.Unlock()
-	for e := range events {
-		if !h.restoring.Load() {
-			return
-		}
-		h.file(e)
-		h.held.Unlock() // let events arrive
-		h.held.Lock()
-	}
-	h.release()
-}
-
-// release adds the waiting events. The lock held must be held.
-func (h *History) release() {
-	h.mu.Lock()
-	h.feed.firstActivity = h.feed.activityCount // omit restored activities
-	h.mu.Unlock()
-	for _, e := range h.waiting {
-		h.file(e)
-	}
-	h.waiting = nil
-	h.restoring.Store(false)
-}
-
-func (h *History) file(e event.Event) {
+func (h *History) file(e event.Event, restored bool) {
 	switch e := e.(type) {
 	case event.Accepted:
 		h.addAccepted(e)
@@ -85,9 +29,9 @@ func (h *History) file(e event.Event) {
 	case event.Refusal:
 		h.addRefusal(e)
 	case tracking.Attempt:
-		h.addAttempt(e)
+		h.addAttempt(e, restored)
 	case tracking.Ended:
-		h.addEnded(e)
+		h.addEnded(e, restored)
 	}
 }
 
@@ -141,7 +85,7 @@ func (h *History) addRejection(r tracking.Rejection) {
 	h.wake()
 }
 
-func (h *History) addAttempt(a tracking.Attempt) {
+func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.find(a.Source, a.CallID, a.Call)
@@ -153,19 +97,31 @@ func (h *History) addAttempt(a tracking.Attempt) {
 		setTrace(e.Record, event.TraceOf(a.RequestHeader))
 	}
 	at := len(e.Record.Attempts)
+	if restored {
+		at = e.restored.attempts
+		e.restored.attempts++
+	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
 	if at > 0 && bytes.Equal(e.Record.Attempts[at-1].RequestBody, a.RequestBody) {
 		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts share one copy of the body
 	} else {
 		size += len(a.RequestBody)
 	}
-	e.Record.Attempts = append(e.Record.Attempts, a)
-	if e.ring != nil {
-		h.feed.record(activityRef{e.Order, itemAttempted, int32(at)}) //nolint:gosec // a call has few
+	e.Record.Attempts = insertAt(e.Record.Attempts, at, a)
+	if e.ring != nil && !restored {
+		h.feed.record(activityRef{e.Order, itemAttempted, int32(at - e.restored.attempts)}) //nolint:gosec // a call has few
 	}
 	h.touch(e)
 	h.grow(e, size)
 	h.wake()
+}
+
+// insertAt inserts an element into a new slice, because copies of the record share the old one.
+func insertAt[T any](all []T, i int, v T) []T {
+	if i == len(all) {
+		return append(all, v)
+	}
+	return slices.Insert(slices.Clip(all), i, v)
 }
 
 // sizeOf returns the approximate memory of a header in bytes.
@@ -178,7 +134,7 @@ func sizeOf(h http.Header) (n int) {
 	return n
 }
 
-func (h *History) addEnded(d tracking.Ended) {
+func (h *History) addEnded(d tracking.Ended, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.end(d)
@@ -190,14 +146,18 @@ func (h *History) addEnded(d tracking.Ended) {
 	}
 	d.Call = nil
 	at := e.indexOf(&d)
-	if at == len(e.Record.Ends) {
-		e.Record.Ends = append(e.Record.Ends, d)
-	} else {
-		e.Record.Ends = slices.Insert(slices.Clip(e.Record.Ends), at, d) // a new slice, because copies of the record share the old one
-		h.feed.shiftEnds(e.Order, at)
+	if restored {
+		at = e.restored.ends
+		e.restored.ends++
 	}
-	if e.ring != nil {
-		h.feed.record(activityRef{e.Order, itemEnded, int32(at)}) //nolint:gosec // a call has few
+	late := at < len(e.Record.Ends)
+	e.Record.Ends = insertAt(e.Record.Ends, at, d)
+	if e.ring != nil && !restored {
+		index := int32(at - e.restored.ends) //nolint:gosec // a call has few
+		if late {
+			h.feed.shiftEnds(e.Order, index)
+		}
+		h.feed.record(activityRef{e.Order, itemEnded, index})
 	}
 	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
@@ -209,7 +169,7 @@ func (h *History) addEnded(d tracking.Ended) {
 // is not sufficient, because clocks differ.
 func (e *entry) indexOf(d *tracking.Ended) int {
 	ends, isFinal := e.Record.Ends, d.State != tracking.StatePending
-	for next := len(ends) - 1; next >= 0; next-- {
+	for next := len(ends) - 1; next >= e.restored.ends; next-- {
 		later := &ends[next]
 		if later.Destination != d.Destination {
 			continue

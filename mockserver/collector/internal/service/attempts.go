@@ -51,22 +51,12 @@ func (l *attemptLog) read(hear func(event.Event)) {
 	l.cancel = cancel
 	l.reading.Go(func() {
 		newest, next, err := l.log.Newest(ctx, restoredBytes)
-		l.history.Restore(func(yield func(event.Event) bool) {
-			for _, record := range newest {
-				for _, e := range l.decode(record) {
-					if !yield(e) {
-						return
-					}
-				}
-			}
-		})
+		for _, record := range newest {
+			l.apply(record, l.history.Restore)
+		}
 		close(l.restored)
 		if err == nil && hear != nil {
-			err = l.log.Follow(ctx, next, func(record []byte) {
-				for _, e := range l.decode(record) {
-					hear(e)
-				}
-			})
+			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
 		}
 		if err != nil && ctx.Err() == nil {
 			l.logger.Warn("cannot read attempts of other processes", "error", err)
@@ -116,19 +106,19 @@ func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	return e
 }
 
-// decode returns the events of a record. A successful attempt is followed by its outcome.
-func (l *attemptLog) decode(data []byte) []event.Event {
+// apply decodes a record and passes its events to tell.
+func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
 		l.logger.Warn("skipped an unreadable attempt record", "error", err)
 	case r.writer == l.writer: // the history already contains this process's record
-	case r.attempt != nil && r.attempt.Verdict == webhook.Success:
-		return []event.Event{*r.attempt, deliveredBy(r.attempt)}
 	case r.attempt != nil:
-		return []event.Event{*r.attempt}
+		tell(*r.attempt)
+		if r.attempt.Verdict == webhook.Success {
+			tell(deliveredBy(r.attempt))
+		}
 	case r.ended != nil:
-		return []event.Event{*r.ended}
+		tell(*r.ended)
 	}
-	return nil
 }
