@@ -66,10 +66,10 @@ func Closest(name string, known []string) (best string) {
 	return best
 }
 
-// Plain returns a name in lower case, without spaces and punctuation in ASCII.
+// Plain returns a name in lower case, without white space, punctuation, and symbols in ASCII.
 func Plain(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r <= unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+		if unicode.IsSpace(r) || unicode.IsPunct(r) || r <= unicode.MaxASCII && unicode.IsSymbol(r) {
 			return -1
 		}
 		return unicode.ToLower(r)

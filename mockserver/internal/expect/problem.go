@@ -2,11 +2,11 @@ package expect
 
 import (
 	"cmp"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -20,16 +20,16 @@ type Problem struct {
 // Field returns the path, for example expect[0].properties. It shortens the path to MaxRepeated
 // bytes.
 func (p Problem) Field() string {
-	path := ""
+	var path []byte
 	for _, step := range p.Path {
 		switch step := step.(type) {
 		case int:
-			path = fmt.Sprintf("%s[%d]", path, step)
+			path = canonical.AppendIndex(path, step)
 		case string:
-			path = jsondiff.Join(path, step)
+			path = canonical.AppendKey(path, strconv.AppendQuote(nil, step))
 		}
 	}
-	return text.CutBytes(text.MaxRepeated, cmp.Or(path, "document"))
+	return text.CutBytes(text.MaxRepeated, cmp.Or(string(path), "document"))
 }
 
 func (p Problem) String() string { return p.Field() + " " + p.Wrong + ": " + p.Hint }

@@ -142,7 +142,7 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, ok := got[key]
 		if ok {
-			d.compare(Join(path, key), value, want[key])
+			d.compare(join(path, key), value, want[key])
 			continue
 		}
 		shown := Text(want[key], maxShown)
@@ -152,14 +152,14 @@ func (d *Diff) compareObjects(path string, got, want map[string]any) {
 			}
 			shown = m.String()
 		}
-		d.add(Join(path, key), "is missing, want %s", shown)
+		d.add(join(path, key), "is missing, want %s", shown)
 	}
 	if d.subset {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			d.add(Join(path, key), "is %s, want no value", Text(got[key], maxShown))
+			d.add(join(path, key), "is %s, want no value", Text(got[key], maxShown))
 		}
 	}
 }
@@ -176,8 +176,8 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 	}
 }
 
-// Join appends a key to a path, as in properties.plan or traits["first name"].
-func Join(path, key string) string {
+// join appends a key to a path, as in properties.plan or traits["first name"].
+func join(path, key string) string {
 	return string(canonical.AppendKey([]byte(path), strconv.AppendQuote(nil, key)))
 }
 

@@ -97,7 +97,8 @@ func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err er
 	return entered, left, nil
 }
 
-// Without yields the entries of users that are not in gone. Both lists must be sorted.
+// Without yields the entries of users that are not in gone. Both lists must be sorted and contain
+// each user once.
 func Without(entries, gone Seq) Seq {
 	return func(yield func(Entry, error) bool) {
 		for p, err := range pairs(gone, entries) {

@@ -67,7 +67,7 @@ type Type struct {
 }
 
 // JSONTypes returns the types of the values, the most frequent first. If both integers and other numbers
-// occur, it counts them together, because senders may write 3 or 3.0.
+// occur, it counts them together as numbers, because senders may write 3 or 3.0. Only Count is their sum.
 func (p *Property) JSONTypes() []Type {
 	types := slices.Clone(p.Types)
 	index := func(name string) int { return slices.IndexFunc(types, func(t Type) bool { return t.Name == name }) }

@@ -415,9 +415,13 @@ func poll(ctx context.Context, work string, done func() (bool, error)) error {
 func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := poll(limited, work, done)
+	var failed error // of done
+	err := poll(limited, work, func() (isDone bool, err error) {
+		isDone, failed = done()
+		return isDone, failed
+	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return false, nil
+		return false, failed
 	}
 	return err == nil, err
 }
