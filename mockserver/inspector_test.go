@@ -655,7 +655,7 @@ func TestHiddenHeaderValuesAreNotSentToANewURL(t *testing.T) {
 	form := url.Values{"name": {"d"}, "new": {"false"}, "enabled": {"true"}, "url0": {rec.URL}, "headers0": {"Authorization: (hidden)"}}
 	for _, path := range []string{"/destinations/test", "/destinations/save"} {
 		_, page = submit(t, srv.URL+path, form)
-		assert.Contains(t, page, "Authorization is hidden and has no previous value for this URL: enter its value again", path)
+		assert.Contains(t, page, "&#34;Authorization&#34; is hidden and has no previous value for this URL: enter its value again", path)
 	}
 	bodies, _ := rec.got()
 	assert.Empty(t, bodies)
