@@ -139,8 +139,8 @@ func (s *Scanner) Array(element func() error) error {
 	return s.each('[', ']', "an array", element)
 }
 
-// each skips an object or an array, and calls item at the start of each field or element. what is the
-// name of the value in the error.
+// each skips an object or an array, and calls item at the start of each field or element. The error of
+// another value contains what.
 func (s *Scanner) each(start, end byte, what string, item func() error) error {
 	if err := s.open(start, what); err != nil {
 		return err

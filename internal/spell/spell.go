@@ -45,22 +45,22 @@ const (
 	maxKnown = 5000
 )
 
-// Closest returns the known name that is spelled most similarly to name. It ignores differences that
-// [Plain] removes, and accepts one different letter in three, but at most two. If there is no such name,
-// or if the names are too long or too many to compare, it returns "".
+// Closest returns the known name with the smallest [Distance] to name. It compares the names in the form
+// that [Plain] returns. The distance may be at most 2, and at most a third of the length of name. If no name
+// is that close, or if the names are too long or too many to compare, Closest returns "".
 func Closest(name string, known []string) (best string) {
 	plain := Plain(name)
 	if plain == "" || len(name) > maxName || len(known) > maxKnown {
 		return ""
 	}
-	least := 1 + min(2, len(plain)/3)
+	limit := min(2, len(plain)/3)
 	for _, k := range known {
 		other := Plain(k)
-		if max(len(other)-len(plain), len(plain)-len(other)) >= least {
+		if max(len(other)-len(plain), len(plain)-len(other)) > limit {
 			continue
 		}
-		if d := Distance(plain, other); d < least {
-			best, least = k, d
+		if d := Distance(plain, other); d <= limit {
+			best, limit = k, d-1
 		}
 	}
 	return best

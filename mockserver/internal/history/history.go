@@ -72,7 +72,7 @@ func (e *callEntry) init() *entry {
 }
 
 // New returns a History that retains the newest limit calls, limit synthetic calls, and limit
-// rejected calls. Zero means defaultLimit. The memory limit is DefaultBytes; LimitBytes changes it.
+// rejected calls. Zero means 100,000. The memory limit is DefaultBytes; LimitBytes changes it.
 func New(limit int) *History {
 	if limit <= 0 {
 		limit = defaultLimit

@@ -411,7 +411,8 @@ func poll(ctx context.Context, work string, done func() (bool, error)) error {
 	}
 }
 
-// pollFor is like poll, but ends after limit without an error. It reports whether done returned true.
+// pollFor is like poll, but also ends after limit, with the last error of done if there is one. It reports
+// whether done returned true.
 func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -312,8 +312,8 @@ func (c *call) failed() error {
 	return fmt.Errorf("delivery to %s failed", strings.Join(names, ", "))
 }
 
-// pendingAt returns the destinations at which the call can still be pending: those that receive calls of its
-// source and have no final state for it. In a cluster, the call may not list all of them yet.
+// pendingAt returns the destinations that receive calls of this source and have no final state for the call.
+// It uses the list of all destinations, because in a cluster the call may not contain each of them yet.
 func (c *call) pendingAt(all []destination) (pending []destination) {
 	for _, d := range all {
 		receives := len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)
