@@ -48,16 +48,23 @@ func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt 
 		l, err := r.Next(ctx, journal.Want{})
 		cancel()
 		ok(t, err)
-		result := journal.Result{RetryAt: time.Now()}
-		for _, c := range l.Entry().Calls {
-			state := decide(c.ID, l.Entry().Attempt)
-			if state != tracking.StatePending {
-				n--
-			}
-			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
-		}
-		ok(t, l.Finish(within(t), result))
+		n -= settle(t, l, decide)
 	}
+}
+
+// settle finishes an entry and returns the number of calls that have a final state.
+func settle(t testing.TB, l journal.Lease, decide func(id string, attempt int) tracking.State) (final int) {
+	t.Helper()
+	result := journal.Result{RetryAt: time.Now()}
+	for _, c := range l.Entry().Calls {
+		state := decide(c.ID, l.Entry().Attempt)
+		if state != tracking.StatePending {
+			final++
+		}
+		result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
+	}
+	ok(t, l.Finish(within(t), result))
+	return final
 }
 
 func delivered(string, int) tracking.State { return tracking.StateDelivered }
@@ -152,9 +159,10 @@ func TestTrimRemovesAndCountsFinishedCalls(t *testing.T) {
 
 func TestTrimKeepsPendingCalls(t *testing.T) {
 	dir := t.TempDir()
-	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
+	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 112 << 10})
 	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
 	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // two messages that attach destinations
+	var held journal.Lease
 	for round := range 10 {
 		const messages = 10
 		for i := range messages {
@@ -162,8 +170,19 @@ func TestTrimKeepsPendingCalls(t *testing.T) {
 		}
 		accepted += 1000
 		work(t, fast, 1000, mixed)
-		work(t, slow, 950, mixed)
-		behind += 50
+		switch round % 6 {
+		case 0: // one entry remains pending, so Trim keeps all later messages
+			held = next(t, slow)
+			work(t, slow, 850, mixed)
+			behind += 150
+		case 5: // before the journal is full
+			settle(t, held, mixed)
+			work(t, slow, int(ledgerOf(t, j, "slow").Pending), mixed)
+			behind = 0
+		default:
+			work(t, slow, 950, mixed)
+			behind += 50
+		}
 		ok(t, j.Trim(within(t))) // space is short, and the calls are recent
 		stats, err := j.Stats(within(t))
 		ok(t, err)
