@@ -140,81 +140,81 @@ func newUserQueues(journal parkedEntries, overtake bool) *userQueues {
 
 // start resumes the entries of the first call of each queue. The caller must have added all
 // waiting entries.
-func (ls *userQueues) start() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.byUser {
-		ls.resumeFirst(l)
+func (qs *userQueues) start() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range qs.byUser {
+		qs.resumeFirst(q)
 	}
-	ls.sweeper = time.AfterFunc(lostAfter, ls.sweep)
+	qs.sweeper = time.AfterFunc(lostAfter, qs.sweep)
 }
 
 // stop stops resuming entries.
-func (ls *userQueues) stop() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.stopped = true
-	ls.sweeper.Stop()
-	for _, t := range ls.timers {
+func (qs *userQueues) stop() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.stopped = true
+	qs.sweeper.Stop()
+	for _, t := range qs.timers {
 		t.Stop()
 	}
 }
 
 // retryNow makes the first call of each queue due immediately.
-func (ls *userQueues) retryNow() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.byUser {
-		first := l.first()
-		if first == nil || first.due <= ls.now() {
+func (qs *userQueues) retryNow() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range qs.byUser {
+		first := q.first()
+		if first == nil || first.due <= qs.now() {
 			continue
 		}
 		if first.due = 0; first.resumed {
-			ls.stopTimer(first.position)
-			ls.journal.Resume(first.position)
+			qs.stopTimer(first.position)
+			qs.journal.Resume(first.position)
 		}
 	}
 }
 
 // now returns the current time in nanoseconds since began.
-func (ls *userQueues) now() int64 { return int64(time.Since(ls.began)) }
+func (qs *userQueues) now() int64 { return int64(time.Since(qs.began)) }
 
 // in returns the due time of a call that is scheduled after a delay.
-func (ls *userQueues) in(wait time.Duration) int64 {
+func (qs *userQueues) in(wait time.Duration) int64 {
 	if wait <= 0 {
 		return 0
 	}
-	return ls.now() + int64(wait)
+	return qs.now() + int64(wait)
 }
 
 // resume resumes the entry of the call at a position when the call is due. The lock is held.
-func (ls *userQueues) resume(position uint64, due int64) {
-	wait := time.Duration(due - ls.now())
+func (qs *userQueues) resume(position uint64, due int64) {
+	wait := time.Duration(due - qs.now())
 	if wait <= 0 {
-		ls.journal.Resume(position)
+		qs.journal.Resume(position)
 		return
 	}
-	ls.timers[position] = time.AfterFunc(wait, func() {
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		delete(ls.timers, position)
-		ls.journal.Resume(position)
+	qs.timers[position] = time.AfterFunc(wait, func() {
+		qs.mu.Lock()
+		defer qs.mu.Unlock()
+		delete(qs.timers, position)
+		qs.journal.Resume(position)
 	})
 }
 
 // resumeFirst finds the first call in a queue that has not ended. If the call waits, resumeFirst
 // resumes its entry. Unless the call has failed before, resumeFirst also resumes the entries of
 // the next calls. The lock is held.
-func (ls *userQueues) resumeFirst(l *userQueue) {
-	at := l.firstAt()
-	for i := at; i < min(at+resumedAhead, len(l.calls)); i++ {
-		c := &l.calls[i]
-		if i > at && c.due > ls.now() {
+func (qs *userQueues) resumeFirst(q *userQueue) {
+	at := q.firstAt()
+	for i := at; i < min(at+resumedAhead, len(q.calls)); i++ {
+		c := &q.calls[i]
+		if i > at && c.due > qs.now() {
 			return
 		}
 		if c.entry == nil && !c.resumed && !c.ended {
 			c.resumed = true
-			ls.resume(c.position, c.due)
+			qs.resume(c.position, c.due)
 		}
 		if c.failing || c.waits {
 			return
@@ -223,41 +223,41 @@ func (ls *userQueues) resumeFirst(l *userQueue) {
 }
 
 // firstAt returns the index of the first call that has not ended, or the number of calls.
-func (l *userQueue) firstAt() int {
-	for i := range l.calls {
-		if !l.calls[i].ended {
+func (q *userQueue) firstAt() int {
+	for i := range q.calls {
+		if !q.calls[i].ended {
 			return i
 		}
 	}
-	return len(l.calls)
+	return len(q.calls)
 }
 
 // first returns the first call that has not ended, or nil.
-func (l *userQueue) first() *queuedCall {
-	at := l.firstAt()
-	if at == len(l.calls) {
+func (q *userQueue) first() *queuedCall {
+	at := q.firstAt()
+	if at == len(q.calls) {
 		return nil
 	}
-	return &l.calls[at]
+	return &q.calls[at]
 }
 
 // sweep periodically removes first calls that the journal no longer contains.
-func (ls *userQueues) sweep() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.stopped {
+func (qs *userQueues) sweep() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.stopped {
 		return
 	}
-	now := ls.now()
-	for _, l := range ls.byUser {
-		for first := l.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !ls.journal.Keeps(first.position); first = l.first() {
-			at, _ := l.find(first.position)
-			l.removeAt(at)
-			ls.wake(l, 0)
+	now := qs.now()
+	for _, q := range qs.byUser {
+		for first := q.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !qs.journal.Keeps(first.position); first = q.first() {
+			at, _ := q.find(first.position)
+			q.removeAt(at)
+			qs.wake(q, 0)
 		}
-		ls.drop(l)
+		qs.drop(q)
 	}
-	ls.sweeper.Reset(lostAfter)
+	qs.sweeper.Reset(lostAfter)
 }
 
 // userOf returns the ID of a call's user. It is empty for a call without a user, which is not
@@ -267,20 +267,20 @@ func userOf(c *tracking.Call) string { return cmp.Or(c.UserID, c.AnonymousID) }
 func keyOfUser(id string) event.Key { return event.KeyOf("", id) }
 
 // add inserts the calls of a waiting entry.
-func (ls *userQueues) add(e *journal.Entry, due time.Time) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *userQueues) add(e *journal.Entry, due time.Time) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	now := time.Now()
 	for i := range e.Calls {
 		n := noteOf(e, i)
 		failing := e.Attempt-n.skipped > 1
-		at := ls.in(max(n.left(now), due.Sub(now)))
+		at := qs.in(max(n.left(now), due.Sub(now)))
 		var c *queuedCall
-		if !ls.overtake || !failing {
-			c, _ = ls.put(&e.Calls[i], e.Position(i))
+		if !qs.overtake || !failing {
+			c, _ = qs.put(&e.Calls[i], e.Position(i))
 		}
 		if c == nil {
-			ls.resume(e.Position(i), at)
+			qs.resume(e.Position(i), at)
 			continue
 		}
 		c.due, c.failing = at, failing
@@ -289,24 +289,24 @@ func (ls *userQueues) add(e *journal.Entry, due time.Time) {
 
 // begin inserts the calls of a leased entry and makes them active. It keeps the due times of calls
 // that waited.
-func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
+func (qs *userQueues) begin(e *journal.Entry) *queuedEntry {
 	now, entry := time.Now(), &queuedEntry{settled: make(chan struct{}), released: make(chan struct{}), blocked: map[uint64]*tracking.Call{}, first: e.Attempt == 1}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	for i := range e.Calls {
 		n := noteOf(e, i)
 		failing := e.Attempt-n.skipped > 1
-		ls.stopTimer(e.Position(i))
-		if ls.overtake && failing {
-			ls.remove(&e.Calls[i], e.Position(i))
+		qs.stopTimer(e.Position(i))
+		if qs.overtake && failing {
+			qs.remove(&e.Calls[i], e.Position(i))
 			continue
 		}
-		c, isNew := ls.put(&e.Calls[i], e.Position(i))
+		c, isNew := qs.put(&e.Calls[i], e.Position(i))
 		if c == nil {
 			continue
 		}
 		if isNew {
-			c.due = ls.in(n.left(now))
+			c.due = qs.in(n.left(now))
 		}
 		*c = queuedCall{position: c.position, due: c.due, entry: entry, failing: failing}
 	}
@@ -315,29 +315,29 @@ func (ls *userQueues) begin(e *journal.Entry) *queuedEntry {
 
 // put returns the queued call at a position, and inserts it if necessary. It returns nil for
 // a call without a user. The lock is held.
-func (ls *userQueues) put(c *tracking.Call, position uint64) (call *queuedCall, isNew bool) {
-	l := ls.queueOf(c)
-	if l == nil {
+func (qs *userQueues) put(c *tracking.Call, position uint64) (call *queuedCall, isNew bool) {
+	q := qs.queueOf(c)
+	if q == nil {
 		return nil, false
 	}
-	at, found := l.find(position)
+	at, found := q.find(position)
 	if !found {
-		l.calls = slices.Insert(l.calls, at, queuedCall{position: position})
+		q.calls = slices.Insert(q.calls, at, queuedCall{position: position})
 	}
-	return &l.calls[at], !found
+	return &q.calls[at], !found
 }
 
 // queueOf returns the queue of a call, and creates it if necessary. An alias call merges the
 // queues of its two IDs.
-func (ls *userQueues) queueOf(c *tracking.Call) *userQueue {
+func (qs *userQueues) queueOf(c *tracking.Call) *userQueue {
 	user := userOf(c)
 	if user == "" {
 		return nil
 	}
 	if pair, ok := joinedBy(c); ok {
-		return ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
+		return qs.join(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
-	return ls.queue(keyOfUser(user))
+	return qs.queue(keyOfUser(user))
 }
 
 // joinedBy returns the keys of the two IDs that an alias call links.
@@ -349,31 +349,31 @@ func joinedBy(c *tracking.Call) (pair [2]event.Key, ok bool) {
 	return [2]event.Key{keyOfUser(user), keyOfUser(c.PreviousID)}, true
 }
 
-func (ls *userQueues) queue(user event.Key) *userQueue {
-	l := ls.byUser[user]
-	if l == nil {
-		l = &userQueue{users: []event.Key{user}}
-		ls.byUser[user] = l
+func (qs *userQueues) queue(user event.Key) *userQueue {
+	q := qs.byUser[user]
+	if q == nil {
+		q = &userQueue{users: []event.Key{user}}
+		qs.byUser[user] = q
 	}
-	return l
+	return q
 }
 
 // join merges two queues.
-func (ls *userQueues) join(a, b *userQueue) *userQueue {
+func (qs *userQueues) join(a, b *userQueue) *userQueue {
 	if a == b {
 		return a
 	}
 	if len(a.calls)+len(a.users) < len(b.calls)+len(b.users) {
 		a, b = b, a
 	}
-	for _, l := range []*userQueue{a, b} {
-		if len(l.users) == 1 {
-			ls.joined = append(ls.joined, l.users[0])
+	for _, q := range []*userQueue{a, b} {
+		if len(q.users) == 1 {
+			qs.joined = append(qs.joined, q.users[0])
 		}
-		l.wakeAll()
+		q.wakeAll()
 	}
 	for _, user := range b.users {
-		ls.byUser[user] = a
+		qs.byUser[user] = a
 	}
 	a.users = append(a.users, b.users...)
 	a.attempted = cmp.Or(a.attempted, b.attempted)
@@ -381,62 +381,62 @@ func (ls *userQueues) join(a, b *userQueue) *userQueue {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y queuedCall) int { return cmp.Compare(x.position, y.position) })
 	}
-	ls.forget(a)
+	qs.forget(a)
 	return a
 }
 
 // forget splits the oldest merged queues without calls while there are more than maxJoined
 // IDs. It does not split the queue but.
-func (ls *userQueues) forget(but *userQueue) {
-	for excess := len(ls.joined) - maxJoined; excess > 0; excess-- {
-		user := ls.joined[0]
-		ls.joined = ls.joined[1:]
-		l := ls.byUser[user]
-		if l == nil {
+func (qs *userQueues) forget(but *userQueue) {
+	for excess := len(qs.joined) - maxJoined; excess > 0; excess-- {
+		user := qs.joined[0]
+		qs.joined = qs.joined[1:]
+		q := qs.byUser[user]
+		if q == nil {
 			continue
 		}
-		if len(l.calls) > 0 || l == but {
-			ls.joined = append(ls.joined, user)
+		if len(q.calls) > 0 || q == but {
+			qs.joined = append(qs.joined, user)
 			continue
 		}
-		for _, user := range l.users {
-			delete(ls.byUser, user)
+		for _, user := range q.users {
+			delete(qs.byUser, user)
 		}
 	}
 }
 
 // find returns the index of the call at a position. If there is no such call, at is the index
 // at which to insert it.
-func (l *userQueue) find(position uint64) (at int, found bool) {
-	n := len(l.calls)
-	if n == 0 || l.calls[n-1].position < position {
+func (q *userQueue) find(position uint64) (at int, found bool) {
+	n := len(q.calls)
+	if n == 0 || q.calls[n-1].position < position {
 		return n, false
 	}
-	at = sort.Search(n, func(i int) bool { return l.calls[i].position >= position })
-	return at, l.calls[at].position == position
+	at = sort.Search(n, func(i int) bool { return q.calls[i].position >= position })
+	return at, q.calls[at].position == position
 }
 
 // wake is called when the call at position changed has changed. All waiting calls wait for the
 // first call that has not ended. If that is a later call now and it is active, wake notifies
 // only this call: thousands may wait, and each check visits all earlier calls. Otherwise wake
 // notifies all. If the entry of the first call is parked, wake resumes it. The lock is held.
-func (ls *userQueues) wake(l *userQueue, changed uint64) {
-	if l.attempted == changed {
-		l.attempted = 0
+func (qs *userQueues) wake(q *userQueue, changed uint64) {
+	if q.attempted == changed {
+		q.attempted = 0
 	}
-	first := l.first()
+	first := q.first()
 	if first == nil {
 		return
 	}
 	if first.position < changed {
-		l.notify(first.position)
+		q.notify(first.position)
 		return
 	}
-	ls.resumeFirst(l)
+	qs.resumeFirst(q)
 	if first.position == changed || first.isBlocking() {
-		l.wakeAll()
+		q.wakeAll()
 	} else {
-		l.notify(first.position)
+		q.notify(first.position)
 	}
 }
 
@@ -444,64 +444,64 @@ func (ls *userQueues) wake(l *userQueue, changed uint64) {
 // or has failed before.
 func (c *queuedCall) isBlocking() bool { return c.entry == nil || c.waits || c.failing }
 
-func (l *userQueue) wakeAll() {
-	for _, w := range l.waiting {
+func (q *userQueue) wakeAll() {
+	for _, w := range q.waiting {
 		close(w)
 	}
-	l.waiting = nil
+	q.waiting = nil
 }
 
 // at returns the queue of a call, or nil, and the index of the call in the queue. If the queue
 // does not contain the call, at is the index at which to insert it. The lock is held.
-func (ls *userQueues) at(c *tracking.Call, position uint64) (l *userQueue, at int, found bool) {
+func (qs *userQueues) at(c *tracking.Call, position uint64) (q *userQueue, at int, found bool) {
 	user := userOf(c)
 	if user == "" {
 		return nil, 0, false
 	}
-	if l = ls.byUser[keyOfUser(user)]; l != nil {
-		at, found = l.find(position)
+	if q = qs.byUser[keyOfUser(user)]; q != nil {
+		at, found = q.find(position)
 	}
-	return l, at, found
+	return q, at, found
 }
 
 // remove removes a call from its queue. The lock is held.
-func (ls *userQueues) remove(c *tracking.Call, position uint64) {
-	l, at, found := ls.at(c, position)
+func (qs *userQueues) remove(c *tracking.Call, position uint64) {
+	q, at, found := qs.at(c, position)
 	if found {
-		l.removeAt(at)
-		ls.wake(l, position)
+		q.removeAt(at)
+		qs.wake(q, position)
 	}
-	if l != nil {
-		ls.drop(l)
+	if q != nil {
+		qs.drop(q)
 	}
 }
 
-func (l *userQueue) removeAt(at int) {
-	delete(l.waiting, l.calls[at].position)
-	if l.attempted == l.calls[at].position {
-		l.attempted = 0
+func (q *userQueue) removeAt(at int) {
+	delete(q.waiting, q.calls[at].position)
+	if q.attempted == q.calls[at].position {
+		q.attempted = 0
 	}
 	if at == 0 {
-		l.calls[0] = queuedCall{}
-		l.calls = l.calls[1:] // avoids moving the calls of a long queue
+		q.calls[0] = queuedCall{}
+		q.calls = q.calls[1:] // avoids moving the calls of a long queue
 		return
 	}
-	l.calls = slices.Delete(l.calls, at, at+1)
+	q.calls = slices.Delete(q.calls, at, at+1)
 }
 
 // drop deletes an empty queue, unless it is merged. The lock is held.
-func (ls *userQueues) drop(l *userQueue) {
-	if len(l.calls) == 0 && len(l.users) == 1 {
-		delete(ls.byUser, l.users[0])
+func (qs *userQueues) drop(q *userQueue) {
+	if len(q.calls) == 0 && len(q.users) == 1 {
+		delete(qs.byUser, q.users[0])
 	}
 }
 
 // awaitTurn waits until a call may be attempted. n is the note of the call. If ok is false, the
 // call must wait in the journal: until due or, if due is zero, until earlier calls have ended
 // or calls are admitted again.
-func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, ok bool) {
+func (qs *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, ok bool) {
 	for {
-		due, wait := ls.check(e, c, position, n)
+		due, wait := qs.check(e, c, position, n)
 		if wait == nil {
 			return due, due.IsZero()
 		}
@@ -512,7 +512,7 @@ func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking
 		case <-ctx.Done():
 		}
 		if e.first || ctx.Err() != nil {
-			ls.addPredecessors(e, c, position)
+			qs.addPredecessors(e, c, position)
 		}
 		return time.Time{}, false
 	}
@@ -522,15 +522,15 @@ func (ls *userQueues) awaitTurn(ctx context.Context, e *queuedEntry, c *tracking
 // returns either the call's due time, if that is in the future, or a channel that is closed when
 // the caller must check again. n contains the due time of a call without a queue, because its
 // entry is resumed as soon as any of its calls is due.
-func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	defer ls.updateTimer(e)
+func (qs *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n note) (due time.Time, wait chan struct{}) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	defer qs.updateTimer(e)
 	delete(e.blocked, position)
-	l, at, found := ls.at(c, position)
+	q, at, found := qs.at(c, position)
 	var early time.Duration
 	if found {
-		early = time.Duration(l.calls[at].due - ls.now())
+		early = time.Duration(q.calls[at].due - qs.now())
 	} else {
 		early = n.left(time.Now())
 	}
@@ -540,8 +540,8 @@ func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 	if !found {
 		return due, nil
 	}
-	for i := range l.calls[:at] {
-		before := &l.calls[i]
+	for i := range q.calls[:at] {
+		before := &q.calls[i]
 		if before.ended {
 			e.addPredecessor(before.entry)
 			continue
@@ -549,33 +549,33 @@ func (ls *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 		if before.blocks(e) {
 			e.blocked[position] = c
 		}
-		return due, l.wait(position)
+		return due, q.wait(position)
 	}
-	if l.attempted != 0 && l.attempted != position {
-		return due, l.wait(position)
+	if q.attempted != 0 && q.attempted != position {
+		return due, q.wait(position)
 	}
-	l.attempted = position
+	q.attempted = position
 	return due, nil
 }
 
 // wait returns a channel that is closed when the call at a position must check again.
-func (l *userQueue) wait(position uint64) chan struct{} {
-	wait := l.waiting[position]
+func (q *userQueue) wait(position uint64) chan struct{} {
+	wait := q.waiting[position]
 	if wait == nil {
 		wait = make(chan struct{})
 	}
-	if l.waiting == nil {
-		l.waiting = map[uint64]chan struct{}{}
+	if q.waiting == nil {
+		q.waiting = map[uint64]chan struct{}{}
 	}
-	l.waiting[position] = wait
+	q.waiting[position] = wait
 	return wait
 }
 
 // notify makes a waiting call check again.
-func (l *userQueue) notify(position uint64) {
-	if w := l.waiting[position]; w != nil {
+func (q *userQueue) notify(position uint64) {
+	if w := q.waiting[position]; w != nil {
 		close(w)
-		delete(l.waiting, position)
+		delete(q.waiting, position)
 	}
 }
 
@@ -584,10 +584,10 @@ func (c *queuedCall) blocks(e *queuedEntry) bool { return c.isBlocking() && (c.e
 
 // updateTimer schedules the release of an entry when calls of all its open users are blocked,
 // and cancels it otherwise. The lock is held.
-func (ls *userQueues) updateTimer(e *queuedEntry) {
+func (qs *userQueues) updateTimer(e *queuedEntry) {
 	switch allBlocked := e.open > 0 && len(e.blocked) == e.open; {
 	case allBlocked && e.timer == nil:
-		e.timer = time.AfterFunc(stayLeased, func() { ls.release(e) })
+		e.timer = time.AfterFunc(stayLeased, func() { qs.release(e) })
 	case !allBlocked && e.timer != nil:
 		e.timer.Stop()
 		e.timer = nil
@@ -595,11 +595,11 @@ func (ls *userQueues) updateTimer(e *queuedEntry) {
 }
 
 // release postpones the calls of an entry if they are still blocked.
-func (ls *userQueues) release(e *queuedEntry) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *userQueues) release(e *queuedEntry) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	for position, c := range e.blocked {
-		if l, _, found := ls.at(c, position); !found || !l.first().blocks(e) {
+		if q, _, found := qs.at(c, position); !found || !q.first().blocks(e) {
 			delete(e.blocked, position) // no longer blocked: wake notifies the call
 		}
 	}
@@ -612,23 +612,23 @@ func (ls *userQueues) release(e *queuedEntry) {
 }
 
 // endUser records that all calls of one user of an entry have ended or been postponed.
-func (ls *userQueues) endUser(e *queuedEntry) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *userQueues) endUser(e *queuedEntry) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	e.open--
-	ls.updateTimer(e)
+	qs.updateTimer(e)
 }
 
 // addPredecessors adds the entries of all earlier active calls in the queue of a call.
-func (ls *userQueues) addPredecessors(e *queuedEntry, c *tracking.Call, position uint64) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l, at, _ := ls.at(c, position)
-	if l == nil {
+func (qs *userQueues) addPredecessors(e *queuedEntry, c *tracking.Call, position uint64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q, at, _ := qs.at(c, position)
+	if q == nil {
 		return
 	}
-	for i := range l.calls[:at] {
-		if before := l.calls[i].entry; before != nil {
+	for i := range q.calls[:at] {
+		if before := q.calls[i].entry; before != nil {
 			e.addPredecessor(before)
 		}
 	}
@@ -646,37 +646,37 @@ func (e *queuedEntry) addPredecessor(other *queuedEntry) {
 const earliest = 50 * time.Millisecond
 
 // end records the end of a call. The next call of its queue may be attempted.
-func (ls *userQueues) end(c *tracking.Call, position uint64) {
-	ls.change(c, position, func(call *queuedCall) { call.ended = true })
+func (qs *userQueues) end(c *tracking.Call, position uint64) {
+	qs.change(c, position, func(call *queuedCall) { call.ended = true })
 }
 
 // postpone schedules a call, and therefore the calls behind it, at due. The zero time means
 // now.
-func (ls *userQueues) postpone(c *tracking.Call, position uint64, due time.Time) {
-	ls.change(c, position, func(call *queuedCall) { call.waits, call.due = true, ls.in(time.Until(due)) })
+func (qs *userQueues) postpone(c *tracking.Call, position uint64, due time.Time) {
+	qs.change(c, position, func(call *queuedCall) { call.waits, call.due = true, qs.in(time.Until(due)) })
 }
 
-func (ls *userQueues) change(c *tracking.Call, position uint64, change func(*queuedCall)) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l, at, found := ls.at(c, position); found {
-		change(&l.calls[at])
-		ls.wake(l, position)
+func (qs *userQueues) change(c *tracking.Call, position uint64, change func(*queuedCall)) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q, at, found := qs.at(c, position); found {
+		change(&q.calls[at])
+		qs.wake(q, position)
 	}
 }
 
 // dequeue removes a call from its queue, so that later calls can overtake it.
-func (ls *userQueues) dequeue(c *tracking.Call, position uint64) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.remove(c, position)
+func (qs *userQueues) dequeue(c *tracking.Call, position uint64) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.remove(c, position)
 }
 
 // waitForPredecessors waits until the predecessors of e are settled.
-func (ls *userQueues) waitForPredecessors(e *queuedEntry) {
-	ls.mu.Lock()
+func (qs *userQueues) waitForPredecessors(e *queuedEntry) {
+	qs.mu.Lock()
 	before := e.predecessors
-	ls.mu.Unlock()
+	qs.mu.Unlock()
 	for _, b := range before {
 		<-b.settled
 	}
@@ -684,38 +684,38 @@ func (ls *userQueues) waitForPredecessors(e *queuedEntry) {
 
 // finish ends an entry whose end is stored. Ended calls leave their queues, and all other calls wait.
 // finish resumes the entry if one of these is first in its queue or has no user.
-func (ls *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *userQueues) finish(e *queuedEntry, of *journal.Entry, outcomes []tracking.Outcome) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	e.predecessors = nil // otherwise the next entry, which refers to e, would keep all earlier entries in memory
 	for i := range of.Calls {
 		position := of.Position(i)
-		l, at, found := ls.at(&of.Calls[i], position)
+		q, at, found := qs.at(&of.Calls[i], position)
 		switch {
 		case !found:
 			if outcomes[i].State == tracking.StatePending {
-				ls.resume(position, ls.in(parseNote(outcomes[i].Note).left(time.Now())))
+				qs.resume(position, qs.in(parseNote(outcomes[i].Note).left(time.Now())))
 			}
 			continue
-		case l.calls[at].entry != e:
+		case q.calls[at].entry != e:
 			continue
-		case l.calls[at].ended:
-			ls.remove(&of.Calls[i], position)
+		case q.calls[at].ended:
+			qs.remove(&of.Calls[i], position)
 			continue
 		}
-		call := &l.calls[at]
+		call := &q.calls[at]
 		if !call.waits {
 			call.due = 0
 		}
 		call.entry, call.waits = nil, false
-		ls.wake(l, position)
+		qs.wake(q, position)
 	}
 }
 
 // stopTimer cancels the timer that would resume a call's entry. The lock is held.
-func (ls *userQueues) stopTimer(position uint64) {
-	if t := ls.timers[position]; t != nil {
+func (qs *userQueues) stopTimer(position uint64) {
+	if t := qs.timers[position]; t != nil {
 		t.Stop()
-		delete(ls.timers, position)
+		delete(qs.timers, position)
 	}
 }

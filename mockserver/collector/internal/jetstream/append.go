@@ -124,19 +124,19 @@ func (j *Journal) writerOf(source string) *sourceWriter {
 }
 
 // add adds a piece to the open group, or opens a new group if the piece does not fit.
-func (l *sourceWriter) add(p piece, at time.Time) *group {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.open
+func (w *sourceWriter) add(p piece, at time.Time) *group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids)+g.roomForTrace(&p) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), unconfirmed: make(chan struct{})}
-		if !l.journal.Work.Go(func() { l.publish(g) }) {
-			l.journal.incoming.usage.end(p.bytes(), false)
+		if !w.journal.Work.Go(func() { w.publish(g) }) {
+			w.journal.incoming.usage.end(p.bytes(), false)
 			g.err = journal.ErrClosed
 			close(g.done)
 			return g
 		}
-		l.open = g
+		w.open = g
 	}
 	if at.Before(g.at) {
 		g.at = at
@@ -180,23 +180,23 @@ func (g *group) stored(n int) int {
 }
 
 // publish waits for a slot, closes the group and stores its message.
-func (l *sourceWriter) publish(g *group) {
+func (w *sourceWriter) publish(g *group) {
 	defer close(g.done)
-	acquired := l.acquireSlot()
-	l.mu.Lock()
-	if l.open == g {
-		l.open = nil
+	acquired := w.acquireSlot()
+	w.mu.Lock()
+	if w.open == g {
+		w.open = nil
 	}
-	l.mu.Unlock()
+	w.mu.Unlock()
 	if !acquired {
-		l.journal.incoming.usage.end(g.bytes, false)
-		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, journal.ErrNoAnswer)
+		w.journal.incoming.usage.end(g.bytes, false)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, w.source, journal.ErrNoAnswer)
 		return
 	}
-	g.err = l.journal.storeGroup(l.source, g)
-	l.journal.incoming.usage.end(g.bytes, g.err == nil)
-	<-l.slots
-	l.journal.dropIdle(l)
+	g.err = w.journal.storeGroup(w.source, g)
+	w.journal.incoming.usage.end(g.bytes, g.err == nil)
+	<-w.slots
+	w.journal.dropIdle(w)
 }
 
 // dropIdle removes an idle writer, because the number of sources is unlimited. If a batch is
@@ -213,19 +213,19 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 
 // acquireSlot waits for a slot. After PublishTimeout it returns false, because no caller of
 // Append waits for the group any longer.
-func (l *sourceWriter) acquireSlot() bool {
+func (w *sourceWriter) acquireSlot() bool {
 	select {
-	case l.slots <- struct{}{}:
+	case w.slots <- struct{}{}:
 		return true
 	default:
 	}
 	patience := time.NewTimer(store.PublishTimeout)
 	defer patience.Stop()
 	select {
-	case l.slots <- struct{}{}:
+	case w.slots <- struct{}{}:
 		return true
 	case <-patience.C:
-	case <-l.journal.Ctx.Done():
+	case <-w.journal.Ctx.Done():
 	}
 	return false
 }

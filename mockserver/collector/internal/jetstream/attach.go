@@ -52,8 +52,8 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 
 func (j *Journal) isAttached(destination string, sources []string) bool {
 	same := false
-	return j.ledger.With(destination, func(b *ledger.Account) {
-		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
+	return j.ledger.With(destination, func(a *ledger.Account) {
+		same = slices.Equal(a.Scopes[len(a.Scopes)-1].Sources, sources)
 	}) && same
 }
 
@@ -192,7 +192,7 @@ func (j *Journal) detachOrphans(ctx context.Context, seen *orphans, now time.Tim
 			j.Log.Warn("no collector has this destination; it will be detached in four hours unless a collector attaches it", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
-			j.ledger.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
+			j.ledger.With(name, func(a *ledger.Account) { pending, _ = a.Pending() })
 			if err := j.Detach(ctx, name); err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) err
 		return nil
 	}
 	if err := j.storeCheckpoint(ctx, c.slot, a.Encode()); err != nil {
-		return fmt.Errorf("journal: storing the account: %w", err)
+		return fmt.Errorf("journal: storing the ledger: %w", err)
 	}
 	*c = checkpointer{slot: 1 - c.slot, calls: calls, outcomes: outcomes, at: time.Now()}
 	return nil
@@ -100,9 +100,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	if err := t.Scan(ctx); err != nil {
 		return nil, err
 	}
-	var accounts []*ledger.Ledger
+	var ledgers []*ledger.Ledger
 	if j.previous.snapshot != nil {
-		accounts = append(accounts, j.previous.snapshot.account)
+		ledgers = append(ledgers, j.previous.snapshot.ledger)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
@@ -113,15 +113,15 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 			j.Log.Warn("skipping an unreadable checkpoint; more messages are read instead", "slot", slot, "error", err)
 			continue
 		}
-		accounts = append(accounts, a)
+		ledgers = append(ledgers, a)
 	}
-	slices.SortFunc(accounts, func(x, y *ledger.Ledger) int {
+	slices.SortFunc(ledgers, func(x, y *ledger.Ledger) int {
 		return int(min(1, max(-1, int64(y.Calls+y.Outcomes)-int64(x.Calls+x.Outcomes))))
 	})
-	return accounts, nil
+	return ledgers, nil
 }
 
-// loadBase returns the base and its sequence number in STATE. The base is the account of messages
+// loadBase returns the base and its sequence number in STATE. The base is the ledger of messages
 // that were removed from CALLS and OUTCOMES. If there is no base, loadBase returns an empty ledger
 // and 0.
 func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
@@ -134,7 +134,7 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	}
 	base, err := ledger.Decompress(m.Data)
 	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of removed messages cannot be read (%v). %s", err, j.options.repairHint())
+		return nil, m.Sequence, record.Damaged("the ledger of removed messages cannot be read (%v). %s", err, j.options.repairHint())
 	}
 	return base, m.Sequence, nil
 }

@@ -392,7 +392,7 @@ func (l *onLine) Write(line []byte) (int, error) {
 func TestStartReleasesTheBallast(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, o *jetstream.Options){
-		"for the account": func(t *testing.T, o *jetstream.Options) {
+		"for the ledger": func(t *testing.T, o *jetstream.Options) {
 			for _, slot := range []string{"0", "1"} {
 				ok(t, os.Truncate(filepath.Join(o.Dir, "journal.account."+slot), 0))
 			}

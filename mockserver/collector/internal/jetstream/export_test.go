@@ -116,7 +116,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	var entry string
 	o.Destination, entry, _ = strings.Cut(l.Entry().ID, "/")
 	_, _ = fmt.Sscanf(entry, "%d.%d/%d", &o.Ref.Seq, &o.Ref.Part, &o.Attempt)
-	j.ledger.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
+	j.ledger.With(o.Destination, func(a *ledger.Account) { o.Attached = a.Attached })
 	for i, c := range r.Outcomes {
 		switch place := o.Ref.Part*record.PartCalls + i; c.State {
 		case tracking.StateDelivered:

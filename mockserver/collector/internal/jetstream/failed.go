@@ -123,7 +123,7 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 // marked returns the sequence number of a replay for a destination. This replay and all earlier
 // replays are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
-	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
+	j.ledger.With(destination, func(a *ledger.Account) { seq = a.Attached })
 	j.replays.mu.Lock()
 	defer j.replays.mu.Unlock()
 	return max(seq, j.replays.marked[destination])

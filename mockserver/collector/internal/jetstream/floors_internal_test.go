@@ -40,7 +40,7 @@ func TestIdleDestinationsAreNotQueried(t *testing.T) {
 		idle()
 		for _, j := range s.journals {
 			var floor uint64
-			j.ledger.With("crm", func(b *ledger.Account) { floor = b.Floor })
+			j.ledger.With("crm", func(a *ledger.Account) { floor = a.Floor })
 			calls, _ := j.ledger.Position()
 			require.Equal(t, calls, floor)
 		}

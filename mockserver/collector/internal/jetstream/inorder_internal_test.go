@@ -162,7 +162,7 @@ func TestReplayDoesNotWaitForCallsOfAnotherSource(t *testing.T) {
 // attempt is scheduled for due, or parked.
 func (w *orderedWorld) endElsewhere(attempt int, due time.Time) *record.Outcome {
 	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 2}, Attempt: attempt, Again: []int{0}, Decided: time.Now(), Due: due}
-	w.journal.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+	w.journal.ledger.With("crm", func(a *ledger.Account) { o.Attached = a.Attached })
 	counted, err := w.journal.queues.Record(o)
 	require.NoError(w, err)
 	require.True(w, counted)

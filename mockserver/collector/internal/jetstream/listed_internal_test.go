@@ -154,7 +154,7 @@ func TestSecondOutcomeOfAnAttemptIsNotListed(t *testing.T) {
 		time.Sleep(time.Hour)
 
 		second := record.Outcome{Destination: "crm", Ref: record.Ref{Seq: calls.LastSeq}, Attempt: 1, Failed: []record.Failure{{Reason: "gone"}}}
-		j.ledger.With("crm", func(b *ledger.Account) { second.Attached = b.Attached })
+		j.ledger.With("crm", func(a *ledger.Account) { second.Attached = a.Attached })
 		one := second.Append(nil)
 		m := nats.NewMsg(j.Names.Subject("o"))
 		m.Data = append(binary.AppendUvarint(record.NewOutcomes(record.WriteID{Writer: 1, Number: 1}), uint64(len(one))), one...)

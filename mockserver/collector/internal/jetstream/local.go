@@ -129,9 +129,9 @@ func (j *Journal) isUnsynced(stream string, after uint64) bool {
 	}
 	switch stream {
 	case j.Names.Stream(record.StreamCalls):
-		return after >= j.previous.snapshot.account.Calls
+		return after >= j.previous.snapshot.ledger.Calls
 	case j.Names.Stream(record.StreamOutcomes):
-		return after >= j.previous.snapshot.account.Outcomes
+		return after >= j.previous.snapshot.ledger.Outcomes
 	}
 	m, ok := j.previous.snapshot.marks[stream]
 	return ok && after >= m.last

@@ -15,19 +15,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A comparison is the difference between the streams and the stored accounts.
+// A comparison is the difference between the streams and the stored ledgers.
 type comparison struct {
 	calls, outcomes ledger.Extent
-	base            *ledger.Ledger // account of removed messages
+	base            *ledger.Ledger // ledger of removed messages
 	stored          uint64         // sequence number of the base in STATE, or 0
-	newest          *ledger.Ledger // newest stored account; base if there is no other account
+	newest          *ledger.Ledger // newest stored ledger; base if there is no other
 	beyond          uint64         // sequence number of the last message of CALLS that any record refers to
 	missing         []string       // descriptions of missing data
 	lost            error          // error that contains missing, or nil
 	onlyRecent      bool           // whether all missing data is newer than the newest checkpoint
 }
 
-// findLoss compares the streams with the stored accounts and records which data is missing.
+// findLoss compares the streams with the stored ledgers and records which data is missing.
 func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	stored := append(slices.Clip(checkpoints), s.base)
 	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
@@ -59,9 +59,9 @@ func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 	}
 }
 
-// acceptLoss counts the lost calls and continues with the remaining data. The newest account contains
+// acceptLoss counts the lost calls and continues with the remaining data. The newest ledger contains
 // the calls that were pending. acceptLoss adds the newer messages that are still stored, and counts the
-// pending calls that are no longer stored as lost. The resulting account becomes the new base.
+// pending calls that are no longer stored as lost. The resulting ledger becomes the new base.
 func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	j.previous.causes = append(j.previous.causes, s.missing...)
 	a := s.newest
@@ -109,7 +109,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 }
 
 // rewindConsumers deletes the consumers of CALLS on a cluster, because they may have delivered calls
-// with lost outcomes. New consumers start at the position of the account.
+// with lost outcomes. New consumers start at the position of the ledger.
 func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 	if !j.Shared {
 		return nil

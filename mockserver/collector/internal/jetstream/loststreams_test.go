@@ -25,9 +25,9 @@ func TestLostStreamsOfAClusterAreReported(t *testing.T) {
 		says string
 		sums string // totals after the loss was accepted
 	}{
-		"CALLS":           {[]string{"CALLS"}, "40 pending deliveries (according to the newest account) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
+		"CALLS":           {[]string{"CALLS"}, "40 pending deliveries (according to the newest ledger) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
 		"OUTCOMES":        {[]string{"OUTCOMES"}, "calls finished after its message 1 will be delivered again", "100 = 60 + 0 + 0 + 40"},
-		"both":            {[]string{"CALLS", "OUTCOMES"}, "40 pending deliveries (according to the newest account) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
+		"both":            {[]string{"CALLS", "OUTCOMES"}, "40 pending deliveries (according to the newest ledger) and all newer ones are lost", "100 = 60 + 0 + 0 + 0"},
 		"CALLS, STATE":    {[]string{"CALLS", "STATE"}, "0 pending deliveries", ""},
 		"OUTCOMES, STATE": {[]string{"OUTCOMES", "STATE"}, "calls finished after its message 0 will be delivered again", "100 = 0 + 0 + 0 + 100"},
 	} {

@@ -39,7 +39,7 @@ func (j *Journal) maintain() {
 		ctx, cancel := context.WithTimeout(context.Background(), store.RequestTimeout)
 		defer cancel()
 		if err := checkpoint(ctx, &checkpoints, true); err != nil {
-			j.Log.Debug("storing the account failed; the next start will take longer", "error", err)
+			j.Log.Debug("storing the ledger failed; the next start will take longer", "error", err)
 		}
 	}()
 	for {
@@ -64,7 +64,7 @@ func (j *Journal) maintain() {
 			case errors.As(err, &file):
 				j.repairStore(err)
 			default:
-				j.Log.Warn("storing the account failed; will retry", "error", err)
+				j.Log.Warn("storing the ledger failed; will retry", "error", err)
 			}
 			if j.Shared && now.Sub(raised) >= floorsEvery {
 				raised = now

@@ -38,7 +38,7 @@ func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error
 	return e, nil
 }
 
-// restore loads the newest account and checks that no messages are missing in the streams.
+// restore loads the newest ledger and checks that no messages are missing in the streams.
 func (j *Journal) restore(ctx context.Context) error {
 	if j.options.AcceptLoss {
 		j.findUnreadable(ctx)
@@ -79,7 +79,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		return s, err
 	}
 	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.IsAfter(s.base) {
-		s.missing = append(s.missing, "STATE has lost the account of removed messages")
+		s.missing = append(s.missing, "STATE has lost the ledger of removed messages")
 		if s.base == nil {
 			s.base = ledger.New()
 		}
@@ -105,7 +105,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	return s, nil
 }
 
-// newestOf returns the account with the highest position.
+// newestOf returns the ledger with the highest position.
 func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger {
 	newest := base
 	for _, a := range checkpoints {

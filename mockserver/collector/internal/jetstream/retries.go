@@ -27,8 +27,8 @@ func nextAttempt(o *record.Outcome) *record.Retry {
 // stepped back, schedule can also replace the retry of the same attempt.
 func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
-	j.ledger.With(destination, func(b *ledger.Account) {
-		r, ok := b.Retries[it.Ref]
+	j.ledger.With(destination, func(a *ledger.Account) {
+		r, ok := a.Retries[it.Ref]
 		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})
 	if !waits {
@@ -100,10 +100,10 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 		return err
 	}
 	for _, r := range ahead {
-		j.ledger.With(r.Destination, func(b *ledger.Account) {
-			if b.Retries[r.Ref] == r.Waiting { // otherwise the attempt is finished
+		j.ledger.With(r.Destination, func(a *ledger.Account) {
+			if a.Retries[r.Ref] == r.Waiting { // otherwise the attempt is finished
 				r.Decided, r.Due = now.UnixNano(), now.UnixNano()
-				b.Retries[r.Ref] = r.Waiting
+				a.Retries[r.Ref] = r.Waiting
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func (j *Journal) Settle(o *record.Outcome, failed []tracking.Call, traces event
 // isCurrent reports whether the attachment of the destination is the same as in the outcome.
 func (j *Journal) isCurrent(o *record.Outcome) bool {
 	same := false
-	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
+	return j.ledger.With(o.Destination, func(a *ledger.Account) { same = a.Attached == o.Attached }) && same
 }
 
 // SettleFor applies the outcomes of redelivered messages of CALLS. Another process may have been
@@ -275,8 +275,8 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 	}
 	var unfailed []uint64
 	t := j.TailFailed("*", 0, func(f *record.FailedMessage) error {
-		j.ledger.With(f.Destination, func(b *ledger.Account) {
-			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
+		j.ledger.With(f.Destination, func(a *ledger.Account) {
+			if ref := record.RefOf(f.Ref.Number); !a.Tried(ref, f.Ref.Attempt) {
 				unfailed = append(unfailed, f.Seq)
 			}
 		})

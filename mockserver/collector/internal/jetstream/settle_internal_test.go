@@ -21,7 +21,7 @@ func TestLateOutcomeOfDetachedDestinationIsIgnored(t *testing.T) {
 	_, err = j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 1}, Attempt: 1, Failed: []record.Failure{{Place: 0, Reason: "because"}}}
-	j.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+	j.ledger.With("crm", func(a *ledger.Account) { o.Attached = a.Attached })
 	given := []tracking.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
 		require.NoError(t, j.Failed(within(t), "crm", func(journal.FailedCall) bool { n++; return true }))

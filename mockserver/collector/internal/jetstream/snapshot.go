@@ -22,7 +22,7 @@ import (
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
-	// A changed account is stored every second. snapshotShare limits the time for encoding to
+	// A changed ledger is stored every second. snapshotShare limits the time for encoding to
 	// 1/20 of the total time. The time for writing is not included, so a slow disk does not make
 	// snapshots less frequent. snapshotRest is the shortest pause between two snapshots.
 	snapshotShare = 20
@@ -33,7 +33,7 @@ func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
 }
 
-// snapshot stores the account if it has changed and the last snapshot is old enough, or if now is
+// snapshot stores the ledger if it has changed and the last snapshot is old enough, or if now is
 // true. It fails if the process no longer holds the directory's lock. Without a directory, it does
 // nothing.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
@@ -62,7 +62,7 @@ func (j *Journal) progress() progress {
 	return progress{calls, outcomes, j.Changes.Load()}
 }
 
-// storeSnapshot stores the account. The caller must hold the lock. count is false while values are
+// storeSnapshot stores the ledger. The caller must hold the lock. count is false while values are
 // being deleted. The snapshot then does not contain the numbers of values.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	s := &j.local.snapshots
@@ -86,7 +86,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return err
 	}
 	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), data); err != nil {
-		return fmt.Errorf("journal: storing the account: %w", err)
+		return fmt.Errorf("journal: storing the ledger: %w", err)
 	}
 	s.number, s.next = s.number+1, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
 	err = j.local.recent.Forget(func(a record.Accepted) bool {
@@ -190,11 +190,11 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 		name := d.Text()
 		s.marks[name] = extentMark{d.Uint(), d.Uint()}
 	}
-	account, base := d.Bytes(), d.Bytes()
+	encoded, base := d.Bytes(), d.Bytes()
 	if d.Failed || len(d.Rest) > 0 {
 		return nil, datadir.ErrUnsealed
 	}
-	if s.account, err = ledger.Decode(account); err == nil && len(base) > 0 {
+	if s.ledger, err = ledger.Decode(encoded); err == nil && len(base) > 0 {
 		s.base, err = ledger.Decode(base)
 	}
 	return s, err
@@ -255,6 +255,6 @@ func (j *Journal) missingFrom(ctx context.Context, s *snapshot) ([]string, error
 // message is stored twice.
 func (j *Journal) snapshotNow(ctx context.Context) {
 	if err := j.snapshot(ctx, true); err != nil {
-		j.Log.Warn("storing the account failed; will retry", "error", err)
+		j.Log.Warn("storing the ledger failed; will retry", "error", err)
 	}
 }

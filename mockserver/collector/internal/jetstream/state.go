@@ -107,7 +107,7 @@ type previousRun struct {
 	tried    chan struct{}     // closed when recovery is complete or has failed once
 }
 
-// A snapshot is a file in the data directory that contains the account, the base, and the last
+// A snapshot is a file in the data directory that contains the ledger, the base, and the last
 // message of each other stream. It shows which data is missing if streams are damaged. If the
 // snapshot is damaged, it can be restored from the streams. All data that a snapshot refers to was
 // synced before the snapshot.
@@ -115,10 +115,10 @@ type previousRun struct {
 // Two files are written alternately, so one is always valid. On a cluster, checkpoints replace
 // snapshots.
 type snapshot struct {
-	number  uint64
-	account *ledger.Ledger
-	base    *ledger.Ledger // may be nil
-	marks   map[string]extentMark
+	number uint64
+	ledger *ledger.Ledger
+	base   *ledger.Ledger // may be nil
+	marks  map[string]extentMark
 }
 
 // An extentMark is the minimum content of a stream.
@@ -273,7 +273,7 @@ type oldestCalls struct {
 	found map[string]oldestCall
 }
 
-// An oldestCall is the cached result for a destination. It is valid until the account's position
+// An oldestCall is the cached result for a destination. It is valid until the ledger's position
 // changes.
 type oldestCall struct {
 	floor uint64

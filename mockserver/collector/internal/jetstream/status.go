@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Ledger returns the account of every attached destination. It includes all calls that this
+// Ledger returns the totals of every attached destination. It includes all calls that this
 // process has stored, and after a short delay the calls of other processes.
 func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
@@ -48,8 +48,8 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
-	j.ledger.With(destination, func(b *ledger.Account) {
-		now.floor, now.done, sources = b.Floor, len(b.Done), b.Sources()
+	j.ledger.With(destination, func(a *ledger.Account) {
+		now.floor, now.done, sources = a.Floor, len(a.Done), a.Sources()
 	})
 	if at := j.queues.Oldest(destination); !at.IsZero() {
 		return at, nil
@@ -61,7 +61,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return before.at, nil
 	}
 	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
-		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.Untried(parsed) > 0 }) && !ok {
+		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.Untried(parsed) > 0 }) && !ok {
 			return nil
 		}
 		now.at = parsed.At
@@ -195,7 +195,7 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	if err != nil {
 		return nil, err
 	}
-	v := audit.Verifier{Store: j.Store, Account: j.ledger, Waits: waits}
+	v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
 	return v.Verify(ctx, base, claim)
 }
 

@@ -150,7 +150,7 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 	if err != nil || hasCalls && hasOutcomes {
 		return nil, err
 	}
-	newest, err := j.newestAccount(ctx)
+	newest, err := j.newestLedger(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (j *Journal) findLostStreams(ctx context.Context) (next map[string]uint64, 
 		for _, l := range ledgers {
 			pending += l.Pending
 		}
-		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: %d pending deliveries (according to the newest account) and all newer ones are lost",
+		losses = append(losses, fmt.Sprintf("the stream %s is missing on the cluster: %d pending deliveries (according to the newest ledger) and all newer ones are lost",
 			j.Names.Stream(record.StreamCalls), pending))
 	}
 	if !hasOutcomes {
@@ -190,8 +190,8 @@ func (j *Journal) lastOf(ctx context.Context, kind string) (last uint64, found b
 	return last, found, err
 }
 
-// newestAccount returns the newest account in STATE, or an empty account.
-func (j *Journal) newestAccount(ctx context.Context) (*ledger.Ledger, error) {
+// newestLedger returns the newest ledger in STATE, or an empty ledger.
+func (j *Journal) newestLedger(ctx context.Context) (*ledger.Ledger, error) {
 	if last, _, err := j.lastOf(ctx, record.StreamState); err != nil || last == 0 {
 		return ledger.New(), err
 	}

@@ -176,8 +176,8 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	counted, untried := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if base.ReadCalls(parsed); counted {
-			for _, b := range base.Accounts {
-				untried += b.Untried(parsed)
+			for _, a := range base.Accounts {
+				untried += a.Untried(parsed)
 			}
 		}
 		return nil
@@ -238,9 +238,9 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	for _, destination := range j.ledger.Behind(before) {
 		old := map[record.Ref]int{} // pending attempt of each part
 		var attached, floor uint64
-		j.ledger.With(destination, func(b *ledger.Account) {
-			attached, floor = b.Attached, b.Floor
-			for ref, r := range b.Retries {
+		j.ledger.With(destination, func(a *ledger.Account) {
+			attached, floor = a.Attached, a.Floor
+			for ref, r := range a.Retries {
 				if ref.Seq < before {
 					old[ref] = r.Attempt
 				}
@@ -268,8 +268,8 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 // undelivered adds the parts of old messages that have an unfinished first attempt.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
-		j.ledger.With(destination, func(b *ledger.Account) {
-			for ref := range b.OpenParts(parsed) {
+		j.ledger.With(destination, func(a *ledger.Account) {
+			for ref := range a.OpenParts(parsed) {
 				old[ref] = 1
 			}
 		})

@@ -89,14 +89,14 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		"wrong floor": {func(_ *testing.T, j *Journal) {
 			j.ledger.Advance("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never attempted, but according to the ledger all messages up to 5 were"},
-		"too many delivered": {account(func(b *ledger.Account) {
-			b.Ledger.Delivered++
+		"too many delivered": {account(func(a *ledger.Account) {
+			a.Ledger.Delivered++
 		}), "the ledger contains 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, but the stored data contains 1200 = 9 delivered"},
-		"too few accepted": {account(func(b *ledger.Account) {
-			b.Ledger.Accepted--
+		"too few accepted": {account(func(a *ledger.Account) {
+			a.Ledger.Accepted--
 		}), "the ledger contains 1199 ="},
-		"retry missing in the ledger": {account(func(b *ledger.Account) {
-			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
+		"retry missing in the ledger": {account(func(a *ledger.Account) {
+			delete(a.Retries, record.Ref{Seq: 3, Part: 1})
 		}), "308 pending"},
 		"destination missing in the ledger": {func(_ *testing.T, j *Journal) {
 			read, _ := j.ledger.Position()
@@ -167,15 +167,15 @@ func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
 }
 
 // BenchmarkVerify verifies untried messages of one call each.
-func BenchmarkVerify(b *testing.B) {
+func BenchmarkVerify(a *testing.B) {
 	const messages = 1_000_000
-	j, err := Open(b.Context(), Options{Dir: b.TempDir(), SyncInterval: time.Minute})
-	require.NoError(b, err)
-	b.Cleanup(func() { assert.NoError(b, j.Close()) })
-	_, err = j.Attach(b.Context(), "crm", nil)
-	require.NoError(b, err)
+	j, err := Open(a.Context(), Options{Dir: a.TempDir(), SyncInterval: time.Minute})
+	require.NoError(a, err)
+	a.Cleanup(func() { assert.NoError(a, j.Close()) })
+	_, err = j.Attach(a.Context(), "crm", nil)
+	require.NoError(a, err)
 	js, err := jetstream.New(j.conns.out, jetstream.WithPublishAsyncMaxPending(256))
-	require.NoError(b, err)
+	require.NoError(a, err)
 	call := record.AppendSegment([]byte{record.CallsFormat}, [][]byte{make([]byte, 500)})
 	for i := range messages {
 		m := nats.NewMsg(j.Names.Subject(record.KindCalls, "web"))
@@ -184,20 +184,20 @@ func BenchmarkVerify(b *testing.B) {
 		m.Header.Set(record.HeaderIDs, fmt.Sprintf("%032x", i))
 		record.SetTime(m.Header, time.Now())
 		_, err := js.PublishMsgAsync(m)
-		require.NoError(b, err)
+		require.NoError(a, err)
 	}
 	<-js.PublishAsyncComplete()
 	j.recordStored(messages + 1)
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(a.Context(), time.Minute)
 	defer cancel()
-	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
+	a.ReportAllocs()
+	a.ResetTimer()
+	for range a.N {
 		all, err := j.Verify(ctx)
-		require.NoError(b, err)
-		require.True(b, all[0].OK() && all[0].Pending == messages, "%+v", all[0])
+		require.NoError(a, err)
+		require.True(a, all[0].OK() && all[0].Pending == messages, "%+v", all[0])
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
+	a.ReportMetric(float64(a.Elapsed().Nanoseconds())/float64(a.N)/messages, "ns/message")
 }
 
 func TestEachRetry(t *testing.T) {

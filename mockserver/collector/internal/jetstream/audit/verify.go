@@ -17,8 +17,8 @@ import (
 type Verifier struct {
 	*ledger.Recount
 	*store.Store
-	Account *ledger.Ledger
-	Waits   int // remaining number of waits for data in transit
+	Ledger *ledger.Ledger
+	Waits  int // remaining number of waits for data in transit
 }
 
 const (
@@ -50,17 +50,17 @@ func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledge
 // readPending adds the calls that were pending when the base was stored with an accepted loss.
 func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
-	for _, b := range base.Accounts {
-		if b.Fresh > 0 {
-			first = min(first, b.Floor+1)
+	for _, a := range base.Accounts {
+		if a.Fresh > 0 {
+			first = min(first, a.Floor+1)
 		}
 	}
 	if first > base.Calls {
 		return nil
 	}
 	t := v.TailCalls(first, func(parsed *record.Calls) error {
-		for name, b := range base.Accounts {
-			v.Accounts[name].AddOpen(b, parsed)
+		for name, a := range base.Accounts {
+			v.Accounts[name].AddOpen(a, parsed)
 		}
 		return nil
 	})
@@ -128,11 +128,11 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
 	}
-	for name, b := range v.Accounts {
-		if err := v.checkUndelivered(ctx, name, b); err != nil {
+	for name, a := range v.Accounts {
+		if err := v.checkUndelivered(ctx, name, a); err != nil {
 			return err
 		}
-		if err := v.checkWaiting(ctx, name, b); err != nil {
+		if err := v.checkWaiting(ctx, name, a); err != nil {
 			return err
 		}
 	}
@@ -140,11 +140,11 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 }
 
 // checkUndelivered checks that all untried calls will be delivered.
-func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+func (v *Verifier) checkUndelivered(ctx context.Context, name string, a *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
-	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
+	a.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {
-			b.Problem("message %d of CALLS, part %d: it was never attempted, but according to the ledger all messages up to %d were", ref.Seq, ref.Part, to.Floor)
+			a.Problem("message %d of CALLS, part %d: it was never attempted, but according to the ledger all messages up to %d were", ref.Seq, ref.Part, to.Floor)
 			return true
 		}
 		if ref.Seq <= to.Acknowledged {
@@ -153,30 +153,30 @@ func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.
 				return false
 			}
 			if !ended {
-				b.Problem("message %d of CALLS, part %d: it was never attempted, but delivery continues after message %d", ref.Seq, ref.Part, to.Acknowledged)
+				a.Problem("message %d of CALLS, part %d: it was never attempted, but delivery continues after message %d", ref.Seq, ref.Part, to.Acknowledged)
 				return true
 			}
 		}
-		b.AddPending(calls, at)
+		a.AddPending(calls, at)
 		return true
 	})
 	return err
 }
 
 // checkWaiting checks that RETRY contains all retries.
-func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
-	for number, w := range b.Waiting {
+func (v *Verifier) checkWaiting(ctx context.Context, name string, a *ledger.Recounted) error {
+	for number, w := range a.Waiting {
 		if ref := record.RefOf(number); !w.Stored {
 			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.Attempt))
 			if err != nil {
 				return err
 			}
 			if !ended {
-				b.Problem("message %d of CALLS, part %d: attempt %d is pending, but it is missing in RETRY", ref.Seq, ref.Part, w.Attempt)
+				a.Problem("message %d of CALLS, part %d: attempt %d is pending, but it is missing in RETRY", ref.Seq, ref.Part, w.Attempt)
 				continue
 			}
 		}
-		b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
+		a.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 	}
 	return nil
 }
@@ -184,23 +184,23 @@ func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 // findStored marks the retries that are in RETRY.
 func (v *Verifier) findStored(ctx context.Context) error {
 	byToken := map[string]*ledger.Recounted{}
-	for name, b := range v.Accounts {
-		if len(b.Waiting) > 0 {
-			byToken[record.Token(name)] = b
+	for name, a := range v.Accounts {
+		if len(a.Waiting) > 0 {
+			byToken[record.Token(name)] = a
 		}
 	}
 	if len(byToken) == 0 {
 		return nil
 	}
 	return v.EachRetry(ctx, func(destination, number string) {
-		b := byToken[destination]
+		a := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
-		if b == nil || err != nil {
+		if a == nil || err != nil {
 			return
 		}
-		if w, ok := b.Waiting[n]; ok {
+		if w, ok := a.Waiting[n]; ok {
 			w.Stored = true
-			b.Waiting[n] = w
+			a.Waiting[n] = w
 		}
 	})
 }
@@ -210,7 +210,7 @@ func (v *Verifier) findStored(ctx context.Context) error {
 func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
-		v.Account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
+		v.Ledger.With(name, func(a *ledger.Account) { ended = a.Ended(ref) })
 		return ended, nil
 	})
 }
@@ -220,8 +220,8 @@ func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) 
 func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
-		v.Account.With(name, func(b *ledger.Account) {
-			r, ok := b.Retries[ref]
+		v.Ledger.With(name, func(a *ledger.Account) {
+			r, ok := a.Retries[ref]
 			ended = !ok || r.Attempt != attempt
 		})
 		if ended {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Ledger is the account of all destinations, computed from CALLS and OUTCOMES. All processes
+// A Ledger contains the account of each destination, computed from CALLS and OUTCOMES. All processes
 // that have read the same messages have the same ledger.
 //
 // CALLS contains accepted calls, attached destinations and replays, in their order. OUTCOMES
@@ -36,7 +36,7 @@ type Ledger struct {
 	broken   error  // error that stopped reading
 }
 
-// An Account is the ledger of one destination.
+// An Account contains the totals and the unfinished attempts of one destination.
 type Account struct {
 	Ledger   tracking.Ledger
 	Attached uint64           // sequence number of the message of CALLS that attached the destination
@@ -99,37 +99,37 @@ func New() *Ledger {
 }
 
 func newAccount(destination string) *Account {
-	b := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
-	b.Ledger.Destination = destination
-	return b
+	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
+	a.Ledger.Destination = destination
+	return a
 }
 
 // notify wakes all waiters. The caller must hold the lock.
-func (a *Ledger) notify() {
-	if a.changed != nil {
-		close(a.changed)
-		a.changed = nil
+func (l *Ledger) notify() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
 	}
 }
 
 // await waits until ready returns true, or reading has failed. It calls ready with the lock held.
-func (a *Ledger) await(ctx context.Context, ready func() bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (l *Ledger) await(ctx context.Context, ready func() bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for !ready() {
-		if a.broken != nil {
-			return a.broken
+		if l.broken != nil {
+			return l.broken
 		}
-		if a.changed == nil {
-			a.changed = make(chan struct{})
+		if l.changed == nil {
+			l.changed = make(chan struct{})
 		}
-		changed := a.changed
-		a.mu.Unlock()
+		changed := l.changed
+		l.mu.Unlock()
 		select {
 		case <-changed:
-			a.mu.Lock()
+			l.mu.Lock()
 		case <-ctx.Done():
-			a.mu.Lock()
+			l.mu.Lock()
 			return context.Cause(ctx)
 		}
 	}
@@ -137,232 +137,232 @@ func (a *Ledger) await(ctx context.Context, ready func() bool) error {
 }
 
 // Reached waits until a message of CALLS and a message of OUTCOMES are read.
-func (a *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
-	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
+func (l *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
+	return l.await(ctx, func() bool { return l.Calls >= calls && l.Outcomes >= outcomes })
 }
 
 // ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to a
 // message after calls, no further outcomes can be read. ReadUpTo then returns the number of the
 // message.
-func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
+func (l *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
 	var broken error
-	err = a.await(ctx, func() bool {
-		if a.awaited > calls {
-			beyond = a.awaited
+	err = l.await(ctx, func() bool {
+		if l.awaited > calls {
+			beyond = l.awaited
 		}
-		broken = a.broken
-		return broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
+		broken = l.broken
+		return broken != nil || l.Calls >= calls && (l.Outcomes >= outcomes || beyond > 0)
 	})
 	return beyond, cmp.Or(broken, err)
 }
 
 // Advance raises the floor of a destination if it is still attached. The floor does not exceed the
 // ledger's position in CALLS.
-func (a *Ledger) Advance(destination string, attached, floor uint64) {
-	a.With(destination, func(b *Account) {
-		if b.Attached == attached {
-			b.advance(min(floor, a.Calls))
+func (l *Ledger) Advance(destination string, attached, floor uint64) {
+	l.With(destination, func(a *Account) {
+		if a.Attached == attached {
+			a.advance(min(floor, l.Calls))
 		}
 	})
 }
 
 // CanAdvance reports whether a first attempt above the floor of a destination has finished.
-func (a *Ledger) CanAdvance(destination string) (can bool) {
-	a.With(destination, func(b *Account) { can = len(b.Done) > 0 })
+func (l *Ledger) CanAdvance(destination string) (can bool) {
+	l.With(destination, func(a *Account) { can = len(a.Done) > 0 })
 	return can
 }
 
 // ReadCalls counts a message of CALLS.
-func (a *Ledger) ReadCalls(m *record.Calls) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if m.Seq <= a.Calls {
+func (l *Ledger) ReadCalls(m *record.Calls) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Seq <= l.Calls {
 		return
 	}
-	a.Calls = m.Seq
+	l.Calls = m.Seq
 	switch m.Kind {
 	case record.KindCalls:
-		for _, b := range a.toAll {
-			b.accept(m, a.Frozen)
+		for _, a := range l.toAll {
+			a.accept(m, l.Frozen)
 		}
-		for _, b := range a.bySource[m.Name] {
-			b.accept(m, a.Frozen)
+		for _, a := range l.bySource[m.Name] {
+			a.accept(m, l.Frozen)
 		}
 	case record.KindAttach:
-		a.attach(m)
+		l.attach(m)
 	case record.KindDetach:
-		delete(a.Accounts, m.Name)
-		a.route()
+		delete(l.Accounts, m.Name)
+		l.route()
 	case record.KindReplay:
-		if b := a.Accounts[m.Name]; b != nil {
-			b.replay(m)
+		if a := l.Accounts[m.Name]; a != nil {
+			a.replay(m)
 		}
 	case record.KindLost:
-		if !slices.Contains(a.Lost, m.Lost()) {
-			a.Lost = append(a.Lost, m.Lost())
+		if !slices.Contains(l.Lost, m.Lost()) {
+			l.Lost = append(l.Lost, m.Lost())
 		}
 	}
-	a.notify()
+	l.notify()
 }
 
-func (a *Ledger) attach(m *record.Calls) {
-	b := a.Accounts[m.Name]
-	if b == nil {
-		b = newAccount(m.Name)
-		b.Attached, b.Floor, b.Since = m.Seq, m.Seq, m.At.UnixMilli()
-		a.Accounts[m.Name] = b
+func (l *Ledger) attach(m *record.Calls) {
+	a := l.Accounts[m.Name]
+	if a == nil {
+		a = newAccount(m.Name)
+		a.Attached, a.Floor, a.Since = m.Seq, m.Seq, m.At.UnixMilli()
+		l.Accounts[m.Name] = a
 	}
-	b.Scopes = append(b.Scopes, scope{after: m.Seq, Sources: m.Sources})
-	a.route()
+	a.Scopes = append(a.Scopes, scope{after: m.Seq, Sources: m.Sources})
+	l.route()
 }
 
 // route rebuilds toAll and bySource.
-func (a *Ledger) route() {
-	a.toAll, a.bySource = nil, map[string][]*Account{}
-	for _, b := range a.Accounts {
-		s := b.Scopes[len(b.Scopes)-1]
+func (l *Ledger) route() {
+	l.toAll, l.bySource = nil, map[string][]*Account{}
+	for _, a := range l.Accounts {
+		s := a.Scopes[len(a.Scopes)-1]
 		if len(s.Sources) == 0 {
-			a.toAll = append(a.toAll, b)
+			l.toAll = append(l.toAll, a)
 		}
 		for _, source := range s.Sources {
-			a.bySource[source] = append(a.bySource[source], b)
+			l.bySource[source] = append(l.bySource[source], a)
 		}
 	}
 }
 
 // ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
-func (a *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
+func (l *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
 	last := m.LastCall()
-	a.mu.Lock()
-	if a.awaited = last; a.Calls < last {
-		a.notify()
+	l.mu.Lock()
+	if l.awaited = last; l.Calls < last {
+		l.notify()
 	}
-	a.mu.Unlock()
-	if err := a.Reached(ctx, last, 0); err != nil {
+	l.mu.Unlock()
+	if err := l.Reached(ctx, last, 0); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if m.Seq <= a.Outcomes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Seq <= l.Outcomes {
 		return nil
 	}
-	a.Outcomes = m.Seq
+	l.Outcomes = m.Seq
 	counted := make([]bool, len(m.All))
 	for i := range m.All {
-		counted[i] = a.Count(&m.All[i], m.Seq)
+		counted[i] = l.Count(&m.All[i], m.Seq)
 	}
-	if tell := a.writes[m.ID]; tell != nil {
+	if tell := l.writes[m.ID]; tell != nil {
 		tell <- counted
-		delete(a.writes, m.ID)
+		delete(l.writes, m.ID)
 	}
-	a.notify()
+	l.notify()
 	return nil
 }
 
 // Count counts an outcome and reports whether it was new. The caller must hold the lock.
-func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
-	b := a.Accounts[o.Destination]
-	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
+func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
+	a := l.Accounts[o.Destination]
+	if a == nil || a.Attached != o.Attached || record.Contains(l.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
 		return false
 	}
-	if o.Low > 0 && !a.Frozen {
-		b.advance(o.Low - 1)
+	if o.Low > 0 && !l.Frozen {
+		a.advance(o.Low - 1)
 	}
 	return true
 }
 
 // Expect registers a channel that receives the results of a write. The channel must have a
 // capacity of at least one.
-func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.writes[id] = tell
+func (l *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes[id] = tell
 }
 
 // Fail records that reading has failed.
-func (a *Ledger) Fail(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.broken = err
-	a.notify()
+func (l *Ledger) Fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = err
+	l.notify()
 }
 
 // Forget removes a channel that Expect has registered.
-func (a *Ledger) Forget(id record.WriteID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.writes, id)
+func (l *Ledger) Forget(id record.WriteID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.writes, id)
 }
 
 // IsGone reports whether messages of OUTCOMES are known to be lost.
-func (a *Ledger) IsGone(gap record.Span) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return record.Contains(a.Gone, gap)
+func (l *Ledger) IsGone(gap record.Span) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return record.Contains(l.Gone, gap)
 }
 
 // IsKnownLoss reports whether messages of CALLS are known to be lost.
-func (a *Ledger) IsKnownLoss(gap record.Span) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return record.Contains(a.Lost, gap)
+func (l *Ledger) IsKnownLoss(gap record.Span) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return record.Contains(l.Lost, gap)
 }
 
 // accept counts accepted calls.
-func (b *Account) accept(m *record.Calls, frozen bool) {
-	if b.Fresh == 0 && !frozen {
-		b.advance(m.Seq - 1)
+func (a *Account) accept(m *record.Calls, frozen bool) {
+	if a.Fresh == 0 && !frozen {
+		a.advance(m.Seq - 1)
 	}
-	b.Ledger.Accepted += int64(m.Calls)
-	b.Fresh += int64(m.Calls)
+	a.Ledger.Accepted += int64(m.Calls)
+	a.Fresh += int64(m.Calls)
 }
 
 // advance raises the floor and removes the data below it.
-func (b *Account) advance(floor uint64) {
-	if floor <= b.Floor {
+func (a *Account) advance(floor uint64) {
+	if floor <= a.Floor {
 		return
 	}
-	b.Floor = floor
-	for seq := range b.Done {
+	a.Floor = floor
+	for seq := range a.Done {
 		if seq <= floor {
-			delete(b.Done, seq)
+			delete(a.Done, seq)
 		}
 	}
-	for len(b.Scopes) > 1 && b.Scopes[1].after <= floor {
-		b.Scopes = b.Scopes[1:]
+	for len(a.Scopes) > 1 && a.Scopes[1].after <= floor {
+		a.Scopes = a.Scopes[1:]
 	}
 }
 
 // replay makes finished calls pending again. A replay has no first attempt.
-func (b *Account) replay(m *record.Calls) {
-	journal.Move(&b.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
-	b.Ledger.Pending = 0 // computed by Pending
+func (a *Account) replay(m *record.Calls) {
+	journal.Move(&a.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
+	a.Ledger.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
-	b.Done[m.Seq] = 1
-	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
+	a.Done[m.Seq] = 1
+	a.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.
-func (b *Account) Count(o *record.Outcome, seq uint64) bool {
-	before, waiting := b.Retries[o.Ref]
+func (a *Account) Count(o *record.Outcome, seq uint64) bool {
+	before, waiting := a.Retries[o.Ref]
 	n := int64(o.Calls())
 	switch {
 	case waiting && (before.Attempt != o.Attempt || before.calls != o.Calls()):
 		return false
 	case waiting:
-		delete(b.Retries, o.Ref)
-	case o.Attempt != 1 || b.Ended(o.Ref):
+		delete(a.Retries, o.Ref)
+	case o.Attempt != 1 || a.Ended(o.Ref):
 		return false
 	default:
-		b.Fresh -= n
-		b.Done[o.Ref.Seq] |= 1 << o.Ref.Part
+		a.Fresh -= n
+		a.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
-	b.Ledger.Delivered += int64(o.Delivered)
+	a.Ledger.Delivered += int64(o.Delivered)
 	filtered, failed := o.Ended()
-	b.Ledger.Filtered += filtered
-	b.Ledger.Failed += failed
+	a.Ledger.Filtered += filtered
+	a.Ledger.Failed += failed
 	if len(o.Again) > 0 {
-		b.Retries[o.Ref] = Waiting{
+		a.Retries[o.Ref] = Waiting{
 			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),
 			accepted: o.Accepted.UnixMilli(), Outcome: seq, Which: setOf(o.Ref, o.Again),
 		}
@@ -371,20 +371,20 @@ func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 }
 
 // lose counts lost calls.
-func (b *Account) lose(calls int64, at time.Time, cause string) {
-	b.Ledger.Lost += calls
-	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
+func (a *Account) lose(calls int64, at time.Time, cause string) {
+	a.Ledger.Lost += calls
+	a.losses = append(a.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
 // Ended reports whether the first attempt of a part is finished.
-func (b *Account) Ended(ref record.Ref) bool {
-	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
+func (a *Account) Ended(ref record.Ref) bool {
+	return ref.Seq <= a.Floor || a.Done[ref.Seq]&(1<<ref.Part) != 0
 }
 
 // Takes reports whether the destination receives a message of a source.
-func (b *Account) Takes(seq uint64, source string) bool {
-	for i := len(b.Scopes) - 1; i >= 0; i-- {
-		if s := b.Scopes[i]; s.after < seq {
+func (a *Account) Takes(seq uint64, source string) bool {
+	for i := len(a.Scopes) - 1; i >= 0; i-- {
+		if s := a.Scopes[i]; s.after < seq {
 			return s.takes(source)
 		}
 	}
@@ -392,9 +392,9 @@ func (b *Account) Takes(seq uint64, source string) bool {
 }
 
 // Sources returns the sources of calls that may be pending. An empty list means all sources.
-func (b *Account) Sources() []string {
+func (a *Account) Sources() []string {
 	var sources []string
-	for _, s := range b.Scopes {
+	for _, s := range a.Scopes {
 		if len(s.Sources) == 0 {
 			return nil
 		}
@@ -406,10 +406,10 @@ func (b *Account) Sources() []string {
 
 // Pending counts the unfinished calls. It does not derive their number from the totals. It also
 // returns when the oldest call that waits for a retry was accepted.
-func (b *Account) Pending() (n int64, oldest time.Time) {
-	n = b.Fresh
+func (a *Account) Pending() (n int64, oldest time.Time) {
+	n = a.Fresh
 	var first int64
-	for _, r := range b.Retries {
+	for _, r := range a.Retries {
 		n += int64(r.calls)
 		if first == 0 || r.accepted < first {
 			first = r.accepted
@@ -423,20 +423,20 @@ func (b *Account) Pending() (n int64, oldest time.Time) {
 
 // Ledgers returns the totals of every destination, sorted by name. It also returns which
 // destinations have calls with an unfinished first attempt.
-func (a *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ledgersNow()
+func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ledgersNow()
 }
 
 // ledgersNow is like Ledgers, but the caller must hold the lock.
-func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
+func (l *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
-	for name, b := range a.Accounts {
-		l := b.Ledger
-		l.Pending, l.OldestPending = b.Pending()
-		fresh[name] = b.Fresh > 0
-		ledgers = append(ledgers, pendingOnce(l))
+	for name, a := range l.Accounts {
+		sums := a.Ledger
+		sums.Pending, sums.OldestPending = a.Pending()
+		fresh[name] = a.Fresh > 0
+		ledgers = append(ledgers, pendingOnce(sums))
 	}
 	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
@@ -456,27 +456,27 @@ func pendingOnce(l tracking.Ledger) tracking.Ledger {
 }
 
 // Destinations returns the attached destinations, sorted.
-func (a *Ledger) Destinations() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Sorted(maps.Keys(a.Accounts))
+func (l *Ledger) Destinations() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.Accounts))
 }
 
 // With calls f with the account of a destination while the lock is held. It returns false if the
 // destination is not attached.
-func (a *Ledger) With(destination string, f func(*Account)) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.Accounts[destination]
-	if b != nil {
-		f(b)
+func (l *Ledger) With(destination string, f func(*Account)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.Accounts[destination]
+	if a != nil {
+		f(a)
 	}
-	return b != nil
+	return a != nil
 }
 
 // Position returns the last messages that the ledger has read.
-func (a *Ledger) Position() (calls, outcomes uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.Calls, a.Outcomes
+func (l *Ledger) Position() (calls, outcomes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Calls, l.Outcomes
 }

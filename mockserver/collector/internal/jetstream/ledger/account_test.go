@@ -18,7 +18,7 @@ import (
 
 // testLedger returns a ledger with every kind of data.
 func testLedger() *Ledger {
-	a := New()
+	l := New()
 	for _, m := range []*record.Calls{
 		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
 		{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios", "web"}}},
@@ -29,14 +29,14 @@ func testLedger() *Ledger {
 		{Seq: 7, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
 		{Seq: 8, Kind: record.KindLost, Control: record.Control{First: 7, Last: 8}},
 	} {
-		a.ReadCalls(m)
+		l.ReadCalls(m)
 	}
-	_ = a.ReadOutcomes(context.Background(), &record.Outcomes{Seq: 1, All: []record.Outcome{
+	_ = l.ReadOutcomes(context.Background(), &record.Outcomes{Seq: 1, All: []record.Outcome{
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
 	}})
-	a.Gone = []record.Span{{First: 2, Last: 3}}
-	return a
+	l.Gone = []record.Span{{First: 2, Last: 3}}
+	return l
 }
 
 func TestEncodeAndDecode(t *testing.T) {
@@ -64,10 +64,10 @@ func TestEncodeAndDecode(t *testing.T) {
 }
 
 func TestDecompress(t *testing.T) {
-	a := testLedger()
-	b, err := Decompress(s2.Encode(nil, a.Encode()))
-	if err != nil || !reflect.DeepEqual(a.Accounts, b.Accounts) {
-		t.Errorf("got %+v and %v, want %+v", b, err, a)
+	l := testLedger()
+	a, err := Decompress(s2.Encode(nil, l.Encode()))
+	if err != nil || !reflect.DeepEqual(l.Accounts, a.Accounts) {
+		t.Errorf("got %+v and %v, want %+v", a, err, l)
 	}
 	if _, err := Decompress([]byte("no data")); err == nil {
 		t.Error("Decompress returned no error")
@@ -91,8 +91,8 @@ func TestDecodeReportsCorruption(t *testing.T) {
 func FuzzAccount(f *testing.F) {
 	f.Add(testLedger().Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if a, err := Decode(data); err == nil {
-			if _, err := Decode(a.Encode()); err != nil {
+		if l, err := Decode(data); err == nil {
+			if _, err := Decode(l.Encode()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -101,13 +101,13 @@ func FuzzAccount(f *testing.F) {
 
 // A process can read a replay before it reads that the calls have failed.
 func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
-	a := New()
-	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
-	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
-	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 8000}})
+	l := New()
+	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
+	l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 8000}})
 	check := func(want tracking.Ledger) {
 		t.Helper()
-		ledgers, _ := a.Ledgers()
+		ledgers, _ := l.Ledgers()
 		want.Destination, want.OldestPending = "crm", ledgers[0].OldestPending
 		if ledgers[0] != want || !want.Holds() {
 			t.Errorf("got %+v, want %+v", ledgers[0], want)
@@ -115,10 +115,10 @@ func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
 	}
 	check(tracking.Ledger{Accepted: 3, Pending: 3})
 	failed := []record.Failure{{Place: 0}, {Place: 1}}
-	_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}}})
+	_ = l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1, Failed: failed}}})
 	check(tracking.Ledger{Accepted: 3, Delivered: 1, Pending: 2})
 	for seq := range uint64(2) { // another process repeats the outcome of the replay
-		_ = a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2 + seq, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}}})
+		_ = l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2 + seq, All: []record.Outcome{{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}}})
 		check(tracking.Ledger{Accepted: 3, Delivered: 3})
 	}
 }
@@ -155,40 +155,40 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 }
 
 func TestMessagesReadTwiceCountOnce(t *testing.T) {
-	a := testLedger()
-	want, _ := a.Ledgers()
-	a.ReadCalls(&record.Calls{Seq: 8, Kind: record.KindCalls, Name: "web", Calls: 7})
+	l := testLedger()
+	want, _ := l.Ledgers()
+	l.ReadCalls(&record.Calls{Seq: 8, Kind: record.KindCalls, Name: "web", Calls: 7})
 	for _, seq := range []uint64{2, 2, 1} {
 		read := []record.Outcome{{Destination: "mail", Attached: 2, Ref: record.Ref{Seq: 5}, Attempt: 1, Delivered: 10}}
 		if seq == 1 {
 			read[0].Ref.Seq = 3
 		}
-		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: seq, All: read}); err != nil {
+		if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: seq, All: read}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want[1].Delivered, want[1].Pending = 10, want[1].Pending-10
-	if got, _ := a.Ledgers(); !reflect.DeepEqual(got, want) {
+	if got, _ := l.Ledgers(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if calls, outcomes := a.Position(); calls != 8 || outcomes != 2 {
+	if calls, outcomes := l.Position(); calls != 8 || outcomes != 2 {
 		t.Errorf("the ledger has read %d messages of CALLS and %d of OUTCOMES", calls, outcomes)
 	}
 }
 
 func TestDetachedDestinationsAreNotCounted(t *testing.T) {
-	a := testLedger()
-	a.ReadCalls(&record.Calls{Seq: 9, Kind: record.KindDetach, Name: "crm"})
-	a.ReadCalls(&record.Calls{Seq: 10, Kind: record.KindCalls, Name: "web", Calls: 1})
-	ledgers, fresh := a.Ledgers()
+	l := testLedger()
+	l.ReadCalls(&record.Calls{Seq: 9, Kind: record.KindDetach, Name: "crm"})
+	l.ReadCalls(&record.Calls{Seq: 10, Kind: record.KindCalls, Name: "web", Calls: 1})
+	ledgers, fresh := l.Ledgers()
 	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !fresh["mail"] || fresh["crm"] {
 		t.Errorf("%+v %v", ledgers, fresh)
 	}
-	if !a.With("mail", func(*Account) {}) || a.With("crm", func(*Account) {}) {
+	if !l.With("mail", func(*Account) {}) || l.With("crm", func(*Account) {}) {
 		t.Error("With does not know the attached destinations")
 	}
-	if len(a.toAll) != 1 || !a.IsKnownLoss(record.Span{First: 8, Last: 8}) || a.IsKnownLoss(record.Span{First: 8, Last: 9}) {
-		t.Errorf("%+v", a)
+	if len(l.toAll) != 1 || !l.IsKnownLoss(record.Span{First: 8, Last: 8}) || l.IsKnownLoss(record.Span{First: 8, Last: 9}) {
+		t.Errorf("%+v", l)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestCallSetContainsEachPlaceOfItsPart(t *testing.T) {
 // TestReadersAwaitBothStreams reads an outcome of a message that is not read yet.
 func TestReadersAwaitBothStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := New()
-		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+		l := New()
+		l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 		id, counted := record.WriteID{Writer: 1, Number: 2}, make(chan []bool, 2)
-		a.Expect(id, counted)
+		l.Expect(id, counted)
 		var done []string
 		ended := make(chan string, 6)
 		wait := func(name string, f func() error) {
@@ -222,17 +222,17 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 			synctest.Wait()
 		}
 		outcome := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 2}
-		wait("both", func() error { return a.Reached(t.Context(), 1, 1) })
-		wait("calls", func() error { return a.Reached(t.Context(), 3, 0) })
+		wait("both", func() error { return l.Reached(t.Context(), 1, 1) })
+		wait("calls", func() error { return l.Reached(t.Context(), 3, 0) })
 		wait("beyond", func() error {
-			beyond, err := a.ReadUpTo(t.Context(), 1, 1)
+			beyond, err := l.ReadUpTo(t.Context(), 1, 1)
 			if beyond != 3 {
 				t.Errorf("ReadUpTo returned %d", beyond)
 			}
 			return err
 		})
 		wait("not beyond", func() error {
-			beyond, err := a.ReadUpTo(t.Context(), 3, 1)
+			beyond, err := l.ReadUpTo(t.Context(), 3, 1)
 			if beyond != 0 {
 				t.Errorf("ReadUpTo returned %d", beyond)
 			}
@@ -250,23 +250,23 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 		}
 		check()
 		wait("outcome", func() error {
-			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, ID: id, All: []record.Outcome{outcome, outcome}})
+			return l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, ID: id, All: []record.Outcome{outcome, outcome}})
 		})
 		check("beyond")
-		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 9})
+		l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 9})
 		check("beyond")
-		a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 2})
+		l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 2})
 		check("beyond", "both", "calls", "not beyond", "outcome")
 		if got := <-counted; !slices.Equal(got, []bool{true, false}) {
 			t.Errorf("got %v", got)
 		}
 		wait("again", func() error {
-			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2, ID: id, All: []record.Outcome{outcome}})
+			return l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 2, ID: id, All: []record.Outcome{outcome}})
 		})
-		a.Expect(id, counted)
-		a.Forget(id)
+		l.Expect(id, counted)
+		l.Forget(id)
 		wait("forgotten", func() error {
-			return a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 3, ID: id, All: []record.Outcome{outcome}})
+			return l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 3, ID: id, All: []record.Outcome{outcome}})
 		})
 		if len(counted) != 0 {
 			t.Error("the result of a write was sent twice")
@@ -276,11 +276,11 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 
 func TestReadersEndIfReadingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, failed := New(), errors.New("failed")
+		l, failed := New(), errors.New("failed")
 		errs := make(chan error, 2)
 		for _, wait := range []func() error{
-			func() error { return a.Reached(t.Context(), 1, 0) },
-			func() error { _, err := a.ReadUpTo(t.Context(), 1, 1); return err },
+			func() error { return l.Reached(t.Context(), 1, 0) },
+			func() error { _, err := l.ReadUpTo(t.Context(), 1, 1); return err },
 		} {
 			go func() { errs <- wait() }()
 		}
@@ -288,10 +288,10 @@ func TestReadersEndIfReadingFails(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		canceled := errors.New("canceled")
 		cancel(canceled)
-		if err := a.Reached(ctx, 1, 0); err != canceled {
+		if err := l.Reached(ctx, 1, 0); err != canceled {
 			t.Errorf("got %v", err)
 		}
-		a.Fail(failed)
+		l.Fail(failed)
 		for range cap(errs) {
 			if err := <-errs; err != failed {
 				t.Errorf("got %v", err)

@@ -26,10 +26,10 @@ func (r Retry) Stored() record.Retry {
 }
 
 // Retries returns the matching retries of the destinations, in the order of their outcomes.
-func (a *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
+func (l *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
 	for _, name := range destinations {
-		a.With(name, func(b *Account) {
-			for ref, w := range b.Retries {
+		l.With(name, func(a *Account) {
+			for ref, w := range a.Retries {
 				if r := (Retry{name, ref, w}); match(r) {
 					all = append(all, r)
 				}
@@ -43,15 +43,15 @@ func (a *Ledger) Retries(destinations []string, match func(Retry) bool) (all []R
 }
 
 // Finished returns the last message of CALLS before the first pending call.
-func (a *Ledger) Finished() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	finished := a.Calls
-	for _, b := range a.Accounts {
-		if b.Fresh > 0 {
-			finished = min(finished, b.Floor)
+func (l *Ledger) Finished() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	finished := l.Calls
+	for _, a := range l.Accounts {
+		if a.Fresh > 0 {
+			finished = min(finished, a.Floor)
 		}
-		for ref := range b.Retries {
+		for ref := range a.Retries {
 			finished = min(finished, ref.Seq-1)
 		}
 	}
@@ -59,17 +59,17 @@ func (a *Ledger) Finished() uint64 {
 }
 
 // Untried counts the calls whose first attempt has not ended.
-func (a *Ledger) Untried() (calls int64) {
-	for _, b := range a.Accounts {
-		calls += b.Fresh
+func (l *Ledger) Untried() (calls int64) {
+	for _, a := range l.Accounts {
+		calls += a.Fresh
 	}
 	return calls
 }
 
 // Waiting counts the calls that wait for another attempt, in messages up to the given one.
-func (a *Ledger) Waiting(to uint64) (calls int64) {
-	for _, b := range a.Accounts {
-		for ref, r := range b.Retries {
+func (l *Ledger) Waiting(to uint64) (calls int64) {
+	for _, a := range l.Accounts {
+		for ref, r := range a.Retries {
 			if ref.Seq <= to {
 				calls += int64(r.calls)
 			}
@@ -80,10 +80,10 @@ func (a *Ledger) Waiting(to uint64) (calls int64) {
 
 // FirstOutcome returns the first message of OUTCOMES that is still needed: it was not read, or a
 // retry refers to it.
-func (a *Ledger) FirstOutcome() uint64 {
-	first := a.Outcomes + 1
-	for _, b := range a.Accounts {
-		for _, r := range b.Retries {
+func (l *Ledger) FirstOutcome() uint64 {
+	first := l.Outcomes + 1
+	for _, a := range l.Accounts {
+		for _, r := range a.Retries {
 			if r.Outcome > 0 {
 				first = min(first, r.Outcome)
 			}
@@ -93,24 +93,24 @@ func (a *Ledger) FirstOutcome() uint64 {
 }
 
 // IsAfter reports whether a base was stored after another one.
-func (a *Ledger) IsAfter(before *Ledger) bool {
-	return a.Calls > before.Calls || a.Purged > before.Purged
+func (l *Ledger) IsAfter(before *Ledger) bool {
+	return l.Calls > before.Calls || l.Purged > before.Purged
 }
 
 // Finish raises all floors to a message that follows no pending calls.
-func (a *Ledger) Finish(to uint64) {
-	for _, b := range a.Accounts {
-		b.advance(to)
+func (l *Ledger) Finish(to uint64) {
+	for _, a := range l.Accounts {
+		a.advance(to)
 	}
 }
 
 // Behind returns the destinations that have pending calls in messages before the given one.
-func (a *Ledger) Behind(before uint64) (names []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name, b := range a.Accounts {
-		pending := b.Fresh > 0 && b.Floor+1 < before
-		for ref := range b.Retries {
+func (l *Ledger) Behind(before uint64) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, a := range l.Accounts {
+		pending := a.Fresh > 0 && a.Floor+1 < before
+		for ref := range a.Retries {
 			pending = pending || ref.Seq < before
 		}
 		if pending {
@@ -121,13 +121,13 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 }
 
 // OpenParts yields the parts of a message whose first attempt has not ended.
-func (b *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
+func (a *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
 	return func(yield func(record.Ref) bool) {
-		if m.Kind != record.KindCalls || !b.Takes(m.Seq, m.Name) {
+		if m.Kind != record.KindCalls || !a.Takes(m.Seq, m.Name) {
 			return
 		}
 		for part := range record.Parts(m.Calls) {
-			if ref := (record.Ref{Seq: m.Seq, Part: part}); !b.Ended(ref) && !yield(ref) {
+			if ref := (record.Ref{Seq: m.Seq, Part: part}); !a.Ended(ref) && !yield(ref) {
 				return
 			}
 		}
@@ -135,8 +135,8 @@ func (b *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
 }
 
 // Untried counts the calls of a message whose first attempt has not ended.
-func (b *Account) Untried(m *record.Calls) (calls int64) {
-	for ref := range b.OpenParts(m) {
+func (a *Account) Untried(m *record.Calls) (calls int64) {
+	for ref := range a.OpenParts(m) {
 		calls += int64(record.PartSize(m.Calls, ref.Part))
 	}
 	return calls

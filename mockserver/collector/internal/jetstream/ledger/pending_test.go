@@ -12,22 +12,22 @@ import (
 
 // TestPendingMessagesAreNeeded checks which messages may be removed. crm finishes message 3 last.
 func TestPendingMessagesAreNeeded(t *testing.T) {
-	a := New()
+	l := New()
 	outcomes := uint64(0)
 	end := func(o record.Outcome) {
 		o.Attached, o.Accepted = map[string]uint64{"crm": 1, "mail": 2}[o.Destination], time.UnixMilli(int64(o.Ref.Seq))
 		outcomes++
-		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: outcomes, All: []record.Outcome{o}}); err != nil {
+		if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: outcomes, All: []record.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check := func(want string) {
 		t.Helper()
-		three, four := a.Behind(3), a.Behind(4)
+		three, four := l.Behind(3), l.Behind(4)
 		slices.Sort(four)
-		ledgers, _ := a.Ledgers()
+		ledgers, _ := l.Ledgers()
 		got := fmt.Sprintf("finished %d, first outcome %d, behind 3: %v, behind 4: %v, untried %d, waiting %d and %d, oldest %d",
-			a.Finished(), a.FirstOutcome(), three, four, a.Untried(), a.Waiting(2), a.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
+			l.Finished(), l.FirstOutcome(), three, four, l.Untried(), l.Waiting(2), l.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
 		if got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
@@ -39,7 +39,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 		{Kind: record.KindCalls, Name: "ios", Calls: 2},
 	} {
 		m.Seq = uint64(i + 1)
-		a.ReadCalls(m)
+		l.ReadCalls(m)
 	}
 	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm mail], untried 8, waiting 0 and 0, oldest 0")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 1, Again: []int{0, 2}})
@@ -52,21 +52,21 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 	check("finished 3, first outcome 3, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 4")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 4}, Attempt: 2, Delivered: 2})
 	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 0")
-	a.ReadCalls(&record.Calls{Seq: 5, Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 3}})
+	l.ReadCalls(&record.Calls{Seq: 5, Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 3}})
 	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 3")
 }
 
 func TestFloorsAdvance(t *testing.T) {
-	a := New()
-	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
-	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 1})
-	a.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Control: record.Control{Sources: []string{"ios"}}})
-	b := a.Accounts["crm"]
-	if _, fresh := a.Ledgers(); a.CanAdvance("crm") || a.Finished() != 1 || !slices.Equal(a.Behind(3), []string{"crm"}) || !fresh["crm"] {
+	l := New()
+	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 1})
+	l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Control: record.Control{Sources: []string{"ios"}}})
+	a := l.Accounts["crm"]
+	if _, fresh := l.Ledgers(); l.CanAdvance("crm") || l.Finished() != 1 || !slices.Equal(l.Behind(3), []string{"crm"}) || !fresh["crm"] {
 		t.Error("the first attempt of message 2 has not finished")
 	}
 	end := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1}
-	if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{end}}); err != nil {
+	if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: []record.Outcome{end}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -74,46 +74,46 @@ func TestFloorsAdvance(t *testing.T) {
 		want    string
 	}{
 		{func() {}, "floor 1, true, sources []"},
-		{func() { a.Advance("crm", 9, 2) }, "floor 1, true, sources []"}, // attached again in the meantime
-		{func() { a.Advance("crm", 1, 2) }, "floor 2, false, sources []"},
-		{func() { a.Advance("crm", 1, 1) }, "floor 2, false, sources []"},
-		{func() { a.Advance("crm", 1, 9) }, "floor 3, false, sources [ios]"}, // message 4 is not read yet
-		{func() { a.Finish(4) }, "floor 4, false, sources [ios]"},
+		{func() { l.Advance("crm", 9, 2) }, "floor 1, true, sources []"}, // attached again in the meantime
+		{func() { l.Advance("crm", 1, 2) }, "floor 2, false, sources []"},
+		{func() { l.Advance("crm", 1, 1) }, "floor 2, false, sources []"},
+		{func() { l.Advance("crm", 1, 9) }, "floor 3, false, sources [ios]"}, // message 4 is not read yet
+		{func() { l.Finish(4) }, "floor 4, false, sources [ios]"},
 	} {
 		c.advance()
-		if got := fmt.Sprintf("floor %d, %t, sources %v", b.Floor, a.CanAdvance("crm"), b.Sources()); got != c.want {
+		if got := fmt.Sprintf("floor %d, %t, sources %v", a.Floor, l.CanAdvance("crm"), a.Sources()); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
 }
 
 func TestScopesApplyToLaterMessages(t *testing.T) {
-	b := &Account{Scopes: []scope{{after: 2, Sources: []string{"web", "ios"}}, {after: 5, Sources: []string{"web", "api"}}}}
+	a := &Account{Scopes: []scope{{after: 2, Sources: []string{"web", "ios"}}, {after: 5, Sources: []string{"web", "api"}}}}
 	for _, c := range []struct {
 		seq    uint64
 		source string
 		want   bool
 	}{{2, "web", false}, {3, "web", true}, {5, "ios", true}, {6, "ios", false}, {6, "api", true}, {5, "api", false}} {
-		if b.Takes(c.seq, c.source) != c.want {
+		if a.Takes(c.seq, c.source) != c.want {
 			t.Errorf("message %d of %s: want %t", c.seq, c.source, c.want)
 		}
 	}
-	if got := b.Sources(); !slices.Equal(got, []string{"api", "ios", "web"}) {
+	if got := a.Sources(); !slices.Equal(got, []string{"api", "ios", "web"}) {
 		t.Errorf("got %v", got)
 	}
-	b.Scopes[0].Sources = nil
-	if b.Sources() != nil || !b.Takes(3, "any") {
+	a.Scopes[0].Sources = nil
+	if a.Sources() != nil || !a.Takes(3, "any") {
 		t.Error("an empty scope does not take all sources")
 	}
 }
 
 func TestLaterBaseHasReadOrRemovedMore(t *testing.T) {
-	a := &Ledger{Calls: 2, Purged: 1}
+	l := &Ledger{Calls: 2, Purged: 1}
 	for _, c := range []struct {
 		before *Ledger
 		want   bool
 	}{{&Ledger{Calls: 2, Purged: 1}, false}, {&Ledger{Calls: 1, Purged: 1}, true}, {&Ledger{Calls: 2}, true}, {&Ledger{Calls: 3, Purged: 2}, false}} {
-		if a.IsAfter(c.before) != c.want {
+		if l.IsAfter(c.before) != c.want {
 			t.Errorf("after message %d of CALLS, %d removed: want %t", c.before.Calls, c.before.Purged, c.want)
 		}
 	}

@@ -25,15 +25,15 @@ func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (pr
 		{Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateFailed)}},
 		{Kind: record.KindLost, Name: "none", Control: record.Control{First: 12, Last: 12}},
 	}
-	a := New()
+	l := New()
 	for i, m := range calls {
 		m.Seq, m.At, m.Oldest = uint64(i+1), time.UnixMilli(int64(i+1)), 1
-		a.ReadCalls(m)
+		l.ReadCalls(m)
 	}
-	if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: outcomes}); err != nil {
+	if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: outcomes}); err != nil {
 		t.Fatal(err)
 	}
-	r := NewRecount(New(), a.Claim(map[string]uint64{"crm": 7}))
+	r := NewRecount(New(), l.Claim(map[string]uint64{"crm": 7}))
 	if r.Now.Tried["crm"] != (triedTo{Floor: 3, Acknowledged: 7}) {
 		t.Errorf("got %+v", r.Now.Tried)
 	}
@@ -111,21 +111,21 @@ func TestRecountFindsDifferences(t *testing.T) {
 }
 
 func TestRecountKeepsTheFirstProblems(t *testing.T) {
-	b := newRecounted(tracking.Ledger{}, 1, nil)
+	a := newRecounted(tracking.Ledger{}, 1, nil)
 	for i := range 101 {
-		b.Problem("%d", i)
+		a.Problem("%d", i)
 	}
-	if len(b.Problems) != 100 || b.Problems[99] != "99" {
-		t.Errorf("%d problems", len(b.Problems))
+	if len(a.Problems) != 100 || a.Problems[99] != "99" {
+		t.Errorf("%d problems", len(a.Problems))
 	}
 }
 
 func TestRecountFindsTheOldestPendingCall(t *testing.T) {
-	b := newRecounted(tracking.Ledger{}, 1, nil)
+	a := newRecounted(tracking.Ledger{}, 1, nil)
 	for _, ms := range []int64{5, 3, 4} {
-		b.AddPending(2, time.UnixMilli(ms))
+		a.AddPending(2, time.UnixMilli(ms))
 	}
-	if b.Pending != 6 || !b.OldestPending.Equal(time.UnixMilli(3)) {
-		t.Errorf("%+v", b.Ledger)
+	if a.Pending != 6 || !a.OldestPending.Equal(time.UnixMilli(3)) {
+		t.Errorf("%+v", a.Ledger)
 	}
 }

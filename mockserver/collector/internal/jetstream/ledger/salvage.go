@@ -35,9 +35,9 @@ type Salvage struct {
 }
 
 // Salvage starts a salvage. The salvage has exclusive use of the ledger until End.
-func (a *Ledger) Salvage(calls, outcomes Extent) *Salvage {
-	a.Frozen = true // missing messages are skipped, and their outcomes may still follow
-	return &Salvage{ledger: a, calls: calls, outcomes: outcomes, known: a.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
+func (l *Ledger) Salvage(calls, outcomes Extent) *Salvage {
+	l.Frozen = true // missing messages are skipped, and their outcomes may still follow
+	return &Salvage{ledger: l, calls: calls, outcomes: outcomes, known: l.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
 }
 
 // ReadNoted counts missing messages that are in the recent file.
@@ -47,13 +47,13 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 			continue
 		}
 		s.noted[m.Seq] = true
-		for name, b := range s.ledger.Accounts {
+		for name, a := range s.ledger.Accounts {
 			switch {
-			case m.Destination == "" && b.Takes(m.Seq, m.Source):
-				b.Ledger.Accepted += int64(m.Calls)
-				b.Fresh += int64(m.Calls)
-			case m.Destination == name && b.Attached < m.Seq:
-				b.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
+			case m.Destination == "" && a.Takes(m.Seq, m.Source):
+				a.Ledger.Accepted += int64(m.Calls)
+				a.Fresh += int64(m.Calls)
+			case m.Destination == name && a.Attached < m.Seq:
+				a.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
 			}
 		}
 	}
@@ -65,11 +65,11 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	if seq > s.outcomes.Last {
 		return // the outcome was stored after the extent was measured
 	}
-	b := s.ledger.Accounts[o.Destination]
+	a := s.ledger.Accounts[o.Destination]
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
-	if b != nil && b.Attached == o.Attached && o.Attempt == 1 && unknown && !b.Ended(o.Ref) {
-		b.Ledger.Accepted += int64(o.Calls())
-		b.Fresh += int64(o.Calls())
+	if a != nil && a.Attached == o.Attached && o.Attempt == 1 && unknown && !a.Ended(o.Ref) {
+		a.Ledger.Accepted += int64(o.Calls())
+		a.Fresh += int64(o.Calls())
 	}
 	s.ledger.Count(o, seq)
 }
@@ -77,9 +77,9 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 // First returns the first message of CALLS that may have unfinished first attempts.
 func (s *Salvage) First() uint64 {
 	first := s.calls.Last + 1
-	for _, b := range s.ledger.Accounts {
-		if b.Fresh > 0 {
-			first = min(first, b.Floor+1)
+	for _, a := range s.ledger.Accounts {
+		if a.Fresh > 0 {
+			first = min(first, a.Floor+1)
 		}
 	}
 	return first
@@ -87,8 +87,8 @@ func (s *Salvage) First() uint64 {
 
 // FindStored counts the untried calls of a message. Call it with the messages from First on.
 func (s *Salvage) FindStored(m *record.Calls) {
-	for name, b := range s.ledger.Accounts {
-		s.stored[name] += b.Untried(m)
+	for name, a := range s.ledger.Accounts {
+		s.stored[name] += a.Untried(m)
 	}
 }
 
@@ -96,18 +96,18 @@ func (s *Salvage) FindStored(m *record.Calls) {
 // The ledger continues after the message beyond, or after the end of CALLS.
 func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[string]int64) {
 	lost = map[string]int64{}
-	for name, b := range s.ledger.Accounts {
-		if n := b.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
+	for name, a := range s.ledger.Accounts {
+		if n := a.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
 			lost[name] = n
-			b.lose(n, at, cause)
+			a.lose(n, at, cause)
 		}
 	}
-	a := s.ledger
-	a.Calls, a.Outcomes, a.Frozen = max(s.calls.Last, beyond), s.outcomes.Last, false
-	a.Gone = addSpans(a.Gone, s.outcomes.Holes...)
-	a.Lost = addSpans(a.Lost, s.calls.Holes...)
+	l := s.ledger
+	l.Calls, l.Outcomes, l.Frozen = max(s.calls.Last, beyond), s.outcomes.Last, false
+	l.Gone = addSpans(l.Gone, s.outcomes.Holes...)
+	l.Lost = addSpans(l.Lost, s.calls.Holes...)
 	if beyond > s.calls.Last {
-		a.Lost = addSpans(a.Lost, record.Span{First: s.calls.Last + 1, Last: beyond})
+		l.Lost = addSpans(l.Lost, record.Span{First: s.calls.Last + 1, Last: beyond})
 	}
 	return lost
 }
@@ -124,16 +124,16 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 
 // dropGone removes pending calls that are no longer stored, and returns their number. stored is the
 // number of untried calls that are still stored.
-func (b *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
-	lost = b.Fresh - stored
-	b.Fresh = stored
-	for ref, r := range b.Retries {
+func (a *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
+	lost = a.Fresh - stored
+	a.Fresh = stored
+	for ref, r := range a.Retries {
 		if !calls.Has(ref.Seq) {
 			lost += int64(r.calls)
-			delete(b.Retries, ref)
+			delete(a.Retries, ref)
 		} else if r.Outcome != 0 && !outcomes.Has(r.Outcome) {
 			r.Outcome = 0 // the sequence number may be reused; only the notes of the calls are lost
-			b.Retries[ref] = r
+			a.Retries[ref] = r
 		}
 	}
 	return lost
@@ -145,9 +145,9 @@ func (e *Extent) Has(seq uint64) bool {
 }
 
 // Tried reports whether an attempt at a part is finished.
-func (b *Account) Tried(ref record.Ref, attempt int) bool {
-	if r, waits := b.Retries[ref]; waits {
+func (a *Account) Tried(ref record.Ref, attempt int) bool {
+	if r, waits := a.Retries[ref]; waits {
 		return r.Attempt > attempt
 	}
-	return b.Ended(ref)
+	return a.Ended(ref)
 }

@@ -16,26 +16,26 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	outcome := func(seq uint64, part, attempt, delivered int, again ...int) record.Outcome {
 		return record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: seq, Part: part}, Attempt: attempt, Delivered: delivered, Again: again}
 	}
-	a := New()
-	a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
-	a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios"}}})
+	l := New()
+	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
+	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios"}}})
 	third := &record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 3}
-	a.ReadCalls(third)
-	a.ReadCalls(&record.Calls{Seq: 4, Kind: record.KindCalls, Name: "web", Calls: 2})
+	l.ReadCalls(third)
+	l.ReadCalls(&record.Calls{Seq: 4, Kind: record.KindCalls, Name: "web", Calls: 2})
 	for i, o := range []record.Outcome{outcome(3, 0, 1, 2, 0), outcome(4, 0, 1, 1, 0)} {
-		if err := a.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: []record.Outcome{o}}); err != nil {
+		if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: []record.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	outcomes := Extent{First: 2, Last: 4}
 	outcomes.Begin(1)
-	s := a.Salvage(Extent{First: 1, Last: 5, Holes: []record.Span{{First: 4, Last: 4}}}, outcomes)
+	s := l.Salvage(Extent{First: 1, Last: 5, Holes: []record.Span{{First: 4, Last: 4}}}, outcomes)
 	fifth := &record.Calls{Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 1}
 	if s.First() != 6 {
 		t.Errorf("no first attempt is unfinished, but First returns %d", s.First())
 	}
-	a.ReadCalls(fifth)
+	l.ReadCalls(fifth)
 	s.ReadNoted([]record.Accepted{
 		{Seq: 4, Calls: 2, Source: "web"},
 		{Seq: 5, Calls: 1, Source: "web"},
@@ -68,45 +68,45 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	if want := map[string]int64{"crm": 9}; !reflect.DeepEqual(lost, want) {
 		t.Errorf("lost %v, want %v", lost, want)
 	}
-	ledgers, _ := a.Ledgers()
+	ledgers, _ := l.Ledgers()
 	ledgers[0].OldestPending = time.Time{}
 	want := tracking.Ledger{Destination: "crm", Accepted: 16, Delivered: 5, Pending: 2, Lost: 9}
 	if ledgers[0] != want || !want.Holds() || ledgers[1] != (tracking.Ledger{Destination: "mail"}) {
 		t.Errorf("got %+v", ledgers)
 	}
-	recount := NewRecount(a, a.Claim(nil))
+	recount := NewRecount(l, l.Claim(nil))
 	if losses := recount.Accounts["crm"].Losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
 		t.Errorf("losses: %+v", losses)
 	}
 	if known := recount.Now.Losses; !known.IsKnownLoss(record.Span{First: 6, Last: 8}) || !known.IsGone(record.Span{First: 1, Last: 1}) {
 		t.Errorf("the recount does not know the losses: %+v", known)
 	}
-	if r := a.Accounts["crm"].Retries; len(r) != 1 || r[record.Ref{Seq: 3}].calls != 1 || r[record.Ref{Seq: 3}].Outcome != 0 {
+	if r := l.Accounts["crm"].Retries; len(r) != 1 || r[record.Ref{Seq: 3}].calls != 1 || r[record.Ref{Seq: 3}].Outcome != 0 {
 		t.Errorf("the retry of message 3 must not refer to the lost outcome: %+v", r)
 	}
-	if a.Calls != 8 || a.Outcomes != 4 || a.Frozen ||
-		!reflect.DeepEqual(a.Gone, []record.Span{{First: 1, Last: 1}}) ||
-		!reflect.DeepEqual(a.Lost, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
-		t.Errorf("got %+v", a)
+	if l.Calls != 8 || l.Outcomes != 4 || l.Frozen ||
+		!reflect.DeepEqual(l.Gone, []record.Span{{First: 1, Last: 1}}) ||
+		!reflect.DeepEqual(l.Lost, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
+		t.Errorf("got %+v", l)
 	}
-	if tried := a.Accounts["crm"].Tried; !tried(record.Ref{Seq: 3}, 1) || tried(record.Ref{Seq: 3}, 2) || tried(record.Ref{Seq: 5}, 1) {
+	if tried := l.Accounts["crm"].Tried; !tried(record.Ref{Seq: 3}, 1) || tried(record.Ref{Seq: 3}, 2) || tried(record.Ref{Seq: 5}, 1) {
 		t.Error("Tried is wrong")
 	}
 }
 
 // TestSalvageKeepsIntactStreams starts a salvage although nothing is missing.
 func TestSalvageKeepsIntactStreams(t *testing.T) {
-	a := testLedger()
-	before := a.Encode()
-	want, _ := a.Ledgers()
-	s := a.Salvage(Extent{First: 1, Last: 8}, Extent{First: 1, Last: 1})
+	l := testLedger()
+	before := l.Encode()
+	want, _ := l.Ledgers()
+	s := l.Salvage(Extent{First: 1, Last: 8}, Extent{First: 1, Last: 1})
 	for _, m := range []*record.Calls{{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300}, {Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10}} {
 		s.FindStored(m)
 	}
 	if lost := s.End(8, time.UnixMilli(1), "because"); len(lost) != 0 {
 		t.Errorf("lost %v", lost)
 	}
-	if got, _ := a.Ledgers(); !reflect.DeepEqual(got, want) || len(a.Encode()) != len(before) {
+	if got, _ := l.Ledgers(); !reflect.DeepEqual(got, want) || len(l.Encode()) != len(before) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -293,8 +293,8 @@ func (s *simulation) recount() {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)
 		} else if m.Kind == record.KindCalls && !s.gone[m.Seq] {
-			for name, b := range base.Accounts {
-				r.Accounts[name].AddOpen(b, m)
+			for name, a := range base.Accounts {
+				r.Accounts[name].AddOpen(a, m)
 			}
 		}
 	}
@@ -312,13 +312,13 @@ func (s *simulation) recount() {
 
 // addPending counts the pending calls of a recount.
 func addPending(r *Recount) {
-	for _, b := range r.Accounts {
-		b.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
-			b.AddPending(calls, at)
+	for _, a := range r.Accounts {
+		a.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
+			a.AddPending(calls, at)
 			return true
 		})
-		for _, w := range b.Waiting {
-			b.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
+		for _, w := range a.Waiting {
+			a.AddPending(int(w.Calls), time.UnixMilli(w.Accepted))
 		}
 	}
 }

@@ -28,11 +28,11 @@ const (
 )
 
 // ensure creates missing consumers, and adds the destination's sources to the filter of the
-// CALLS consumer. On an embedded server consumers are in memory; the account contains the
+// CALLS consumer. On an embedded server consumers are in memory; the ledger contains the
 // position to start from.
 func (q *Queue) ensure(ctx context.Context) error {
 	var sources []string
-	if !q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
+	if !q.set.ledger.With(q.name, func(a *ledger.Account) { sources = a.Sources() }) {
 		return journal.ErrNotAttached
 	}
 	if err := q.ensureCalls(ctx, sources, covers); err != nil {
@@ -52,7 +52,7 @@ func (q *Queue) ensureCalls(ctx context.Context, sources []string, suffice func(
 		sources, c.InactiveThreshold = nil, consumerIdle
 	}
 	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
-	q.set.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
+	q.set.ledger.With(q.name, func(a *ledger.Account) { c.OptStartSeq = a.Floor + 1 })
 	return q.ensureConsumer(ctx, record.StreamCalls, c, suffice)
 }
 
@@ -60,8 +60,8 @@ func (q *Queue) ensureCalls(ctx context.Context, sources []string, suffice func(
 // Call it before calls of a new source are accepted: a consumer does not go back to messages
 // that its filter has skipped.
 func (set *Set) ConnectSources(ctx context.Context, destination string, sources []string) error {
-	if !set.account.With(destination, func(b *ledger.Account) {
-		if have := b.Sources(); len(have) == 0 || len(sources) == 0 {
+	if !set.ledger.With(destination, func(a *ledger.Account) {
+		if have := a.Sources(); len(have) == 0 || len(sources) == 0 {
 			sources = nil
 		} else {
 			sources = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, sources))))

@@ -128,7 +128,7 @@ func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due ti
 	clear(q.parked)
 	q.mu.Unlock()
 	var notes store.Notes
-	for _, w := range q.set.account.Retries([]string{q.name}, func(ledger.Retry) bool { return true }) {
+	for _, w := range q.set.ledger.Retries([]string{q.name}, func(ledger.Retry) bool { return true }) {
 		it := &item{Retry: w.Stored()}
 		if err := notes.Add(ctx, q.set.Store, q.name, &it.Retry); err != nil {
 			return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
@@ -170,9 +170,9 @@ func (q *Queue) parkItem(it *item) {
 func (r *reader) Keeps(position uint64) (keeps bool) {
 	q := r.queue
 	ref, place := refOf(position)
-	q.set.account.With(q.name, func(b *ledger.Account) {
-		w, waits := b.Retries[ref]
-		keeps = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !b.Ended(ref)
+	q.set.ledger.With(q.name, func(a *ledger.Account) {
+		w, waits := a.Retries[ref]
+		keeps = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !a.Ended(ref)
 	})
 	return keeps
 }

@@ -18,11 +18,11 @@ import (
 // or its outcome could not be stored.
 const bodyPause = time.Second
 
-// awaitAccount waits until the account has read a message of CALLS. It returns an error if ctx
+// awaitLedger waits until the ledger has read a message of CALLS. It returns an error if ctx
 // is done first. ctx ends with the connection that delivered the message, because a restarted
 // server may have a different message with that number.
-func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
-	if err := q.set.account.Reached(ctx, seq, 0); err != nil {
+func (q *Queue) awaitLedger(ctx context.Context, seq uint64) error {
+	if err := q.set.ledger.Reached(ctx, seq, 0); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -32,9 +32,9 @@ func (q *Queue) awaitAccount(ctx context.Context, seq uint64) error {
 // caller holds the lock until the parts are in items. Otherwise a part that ends in between
 // would be leased again.
 func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
-	q.set.account.With(q.name, func(b *ledger.Account) {
-		if b.Attached == q.attached {
-			open = slices.Collect(b.OpenParts(m))
+	q.set.ledger.With(q.name, func(a *ledger.Account) {
+		if a.Attached == q.attached {
+			open = slices.Collect(a.OpenParts(m))
 		}
 	})
 	return open

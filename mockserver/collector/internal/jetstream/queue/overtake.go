@@ -136,7 +136,7 @@ func (q *Queue) delivered(ctx context.Context) (uint64, error) {
 
 // sources returns the sources of the destination in order.
 func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
-	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
+	q.set.ledger.With(q.name, func(a *ledger.Account) { sources = a.Sources() })
 	if len(sources) > 0 {
 		return sources, nil
 	}
@@ -209,7 +209,7 @@ func (q *Queue) addOvertaking(raw *jetstream.RawStreamMsg, source string) error 
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	defer context.AfterFunc(q.set.Link.Load().Lost, cancel)()
-	if err := q.awaitAccount(ctx, m.Seq); err != nil {
+	if err := q.awaitLedger(ctx, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()

@@ -25,9 +25,9 @@ import (
 //     claim for claimTTL by their own clocks. The owner stops claimMargin earlier.
 //   - The owner stores outcomes under a separate subject. The server rejects an outcome if another
 //     process has stored a message there since. A new owner first stores a message there. From
-//     then on, outcomes of earlier owners do not count. Once the account has read that message,
-//     the account shows the remaining entries.
-//   - The owner reads CALLS with its own consumer, starting at the account's position. If a
+//     then on, outcomes of earlier owners do not count. Once the ledger has read that message,
+//     the ledger shows the remaining entries.
+//   - The owner reads CALLS with its own consumer, starting at the ledger's position. If a
 //     message is missing, the owner replaces the consumer to keep the order.
 
 const (
@@ -242,7 +242,7 @@ func (o *ownership) replaceClaim(ctx context.Context, by string) error {
 	return o.storeClaim(ctx, by)
 }
 
-// begin fences off previous owners, waits until the account has read the fence, and switches
+// begin fences off previous owners, waits until the ledger has read the fence, and switches
 // the queue to this ownership.
 func (o *ownership) begin(ctx context.Context) error {
 	q := o.queue
@@ -250,12 +250,12 @@ func (o *ownership) begin(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(o.ctx, cancel)()
 	subject := q.set.Names.Subject("o", record.Token(q.name))
-	o.results = newResults(q.set.Store, q.set.account, &q.set.written, subject)
+	o.results = newResults(q.set.Store, q.set.ledger, &q.set.written, subject)
 	o.results.owned, o.results.loseOwnership = o.ctx, o.cancel
 	if err := o.results.fence(ctx); err != nil {
 		return err
 	}
-	if err := q.set.account.Reached(ctx, 0, o.results.last); err != nil {
+	if err := q.set.ledger.Reached(ctx, 0, o.results.last); err != nil {
 		return err
 	}
 	if !q.set.Work.Go(o.results.run) {
@@ -303,7 +303,7 @@ func (q *Queue) switchTo(o *ownership) {
 	clear(q.parked)
 	clear(q.messages)
 	q.ready = newReady()
-	q.set.account.With(q.name, func(b *ledger.Account) { q.received, q.newest = b.Floor, b.Floor })
+	q.set.ledger.With(q.name, func(a *ledger.Account) { q.received, q.newest = a.Floor, a.Floor })
 	q.newPhase()
 	q.wake()
 	q.mu.Unlock()

@@ -74,7 +74,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m *nats.Msg, meta *nats.MsgMet
 		q.arrived(meta)
 		return
 	}
-	if err := q.awaitAccount(ctx, seq); err != nil {
+	if err := q.awaitLedger(ctx, seq); err != nil {
 		_ = m.Nak()
 		return
 	}
@@ -156,14 +156,14 @@ func (q *Queue) receiveRetry(_ context.Context, m *nats.Msg, meta *nats.MsgMetad
 	}
 	it := &item{Retry: *stored}
 	// The process that published the retry may have read further than this one.
-	if set.account.Reached(set.Ctx, it.Ref.Seq, it.From) != nil {
+	if set.ledger.Reached(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
-	var waits ledger.Waiting // the retry according to the account
-	q.mu.Lock()              // before reading the account, see openParts
-	set.account.With(q.name, func(b *ledger.Account) {
-		if b.Attached == q.attached {
-			waits = b.Retries[it.Ref]
+	var waits ledger.Waiting // the retry according to the ledger
+	q.mu.Lock()              // before reading the ledger, see openParts
+	set.ledger.With(q.name, func(a *ledger.Account) {
+		if a.Attached == q.attached {
+			waits = a.Retries[it.Ref]
 		}
 	})
 	have := q.items[it.Ref]

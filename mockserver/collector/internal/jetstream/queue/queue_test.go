@@ -120,7 +120,7 @@ func TestMessageIsReturnedWithAllParts(t *testing.T) {
 }
 
 // TestFailedWaitsForStoredCalls checks that a replay of the failed calls includes all calls that
-// the account counts as failed.
+// the ledger counts as failed.
 func TestFailedWaitsForStoredCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

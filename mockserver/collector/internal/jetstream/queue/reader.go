@@ -192,11 +192,11 @@ func (q *Queue) entry(it *item, s storedCalls) journal.Entry {
 	return e
 }
 
-// hasEnded reports whether the attempt has ended according to the account. Calls that wait in this
+// hasEnded reports whether the attempt has ended according to the ledger. Calls that wait in this
 // process may have expired.
 func (q *Queue) hasEnded(it *item) (tried bool) {
-	q.set.account.With(q.name, func(b *ledger.Account) {
-		tried = b.Attached == q.attached && b.Tried(it.Ref, it.Attempt)
+	q.set.ledger.With(q.name, func(a *ledger.Account) {
+		tried = a.Attached == q.attached && a.Tried(it.Ref, it.Attempt)
 	})
 	return tried
 }

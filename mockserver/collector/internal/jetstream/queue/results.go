@@ -38,7 +38,7 @@ var errTakenOver = errors.New("journal: another collector delivers to the destin
 // writes. The first outcome after a pause is written immediately.
 type results struct {
 	store   *store.Store
-	account *ledger.Ledger
+	ledger  *ledger.Ledger
 	number  *atomic.Uint64  // number of the last message that this process has written
 	ctx     context.Context // done when writing stops
 	stop    context.CancelCauseFunc
@@ -71,8 +71,8 @@ type resultState struct {
 }
 
 // newResults returns a writer of outcomes to a subject.
-func newResults(s *store.Store, account *ledger.Ledger, number *atomic.Uint64, subject string) *results {
-	r := &results{store: s, account: account, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
+func newResults(s *store.Store, l *ledger.Ledger, number *atomic.Uint64, subject string) *results {
+	r := &results{store: s, ledger: l, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
 	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
 	return r
 }
@@ -157,8 +157,8 @@ func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue boo
 	return nil, true
 }
 
-// storeGroup writes a group of outcomes. It waits until the account has read them, because the
-// account decides which of them count.
+// storeGroup writes a group of outcomes. It waits until the ledger has read them, because the
+// ledger decides which of them count.
 func (r *results) storeGroup(group []*pendingResult) {
 	s := r.store
 	id := record.WriteID{Writer: s.Writer, Number: r.number.Add(1)}
@@ -170,8 +170,8 @@ func (r *results) storeGroup(group []*pendingResult) {
 		m.Data = record.AppendText(m.Data, one)
 	}
 	accounted := make(chan []bool, 1)
-	r.account.Expect(id, accounted)
-	defer r.account.Forget(id)
+	r.ledger.Expect(id, accounted)
+	defer r.ledger.Forget(id)
 	counted, err := r.counted(m, id, accounted)
 	for err != nil && r.ctx.Err() == nil && !errors.Is(err, errTakenOver) {
 		// Retry. Otherwise, delivered calls would be delivered again.
@@ -193,7 +193,7 @@ func (r *results) storeGroup(group []*pendingResult) {
 	}
 }
 
-// counted stores a message and returns which of its outcomes count. If the account has already
+// counted stores a message and returns which of its outcomes count. If the ledger has already
 // read the message, for example after a failed attempt to store it, counted does not store it again.
 func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []bool) ([]bool, error) {
 	s := r.store
@@ -214,7 +214,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []boo
 	case counted := <-accounted:
 		return counted, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("journal: the account has not read the outcomes: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("journal: the ledger has not read the outcomes: %w", context.Cause(ctx))
 	}
 }
 

@@ -24,10 +24,10 @@ func NewSet(s *store.Store, settler Settler) *Set {
 	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
 
-// Begin sets the account and starts writing outcomes.
-func (set *Set) Begin(account *ledger.Ledger) {
-	set.account = account
-	set.results = newResults(set.Store, account, &set.written, set.Names.Subject("o"))
+// Begin sets the ledger and starts writing outcomes.
+func (set *Set) Begin(l *ledger.Ledger) {
+	set.ledger = l
+	set.results = newResults(set.Store, l, &set.written, set.Names.Subject("o"))
 	set.Work.Go(set.results.run)
 }
 
@@ -45,7 +45,7 @@ func (set *Set) Open(ctx context.Context, destination string) (journal.Reader, e
 func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	var attached uint64
 	var since int64
-	if !set.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
+	if !set.ledger.With(destination, func(a *ledger.Account) { attached, since = a.Attached, a.Since }) {
 		return nil, fmt.Errorf("%w: it was detached in the meantime", journal.ErrNotAttached)
 	}
 	set.mu.Lock()
@@ -227,11 +227,11 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	q := &Queue{set: set, attachment: attachment{name: destination, attached: attached}}
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
 	waits := false
-	set.account.With(q.name, func(b *ledger.Account) {
-		if w, retrying := b.Retries[ref]; retrying {
+	set.ledger.With(q.name, func(a *ledger.Account) {
+		if w, retrying := a.Retries[ref]; retrying {
 			it.Retry = ledger.Retry{Destination: destination, Ref: ref, Waiting: w}.Stored()
 		}
-		waits = b.Attached == q.attached && !b.Tried(ref, attempt)
+		waits = a.Attached == q.attached && !a.Tried(ref, attempt)
 	})
 	if !waits {
 		return nil
@@ -256,7 +256,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 }
 
 // AwaitFailedStored waits until FAILED contains all calls of a destination that the
-// account counts as failed.
+// ledger counts as failed.
 func (set *Set) AwaitFailedStored(ctx context.Context, destination string) error {
 	return set.unstored.Wait(ctx, destination)
 }
