@@ -30,59 +30,59 @@ func newAliasStore(s state.Store, destination string) *aliasStore {
 }
 
 // Load implements delivery.AliasStore.
-func (j *aliasStore) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
-	keys, err := state.Keys(ctx, j.state, j.prefix)
+func (s *aliasStore) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
+	keys, err := state.Keys(ctx, s.state, s.prefix)
 	if err != nil {
 		return nil, err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, key := range keys {
 		var pair [2]event.Key
 		text, err := hex.DecodeString(key)
 		if err != nil || len(text) != len(pair[0])+len(pair[1]) {
-			return nil, fmt.Errorf("mockserver: the state has %q under %s, which is not a pair of user IDs", key, j.prefix)
+			return nil, fmt.Errorf("mockserver: the state has %q under %s, which is not a pair of user IDs", key, s.prefix)
 		}
 		copy(pair[1][:], text[copy(pair[0][:], text):])
 		pairs = append(pairs, pair)
-		j.known[pair] = struct{}{}
+		s.known[pair] = struct{}{}
 	}
 	return pairs, nil
 }
 
 // Save implements delivery.AliasStore.
-func (j *aliasStore) Save(ctx context.Context, pair [2]event.Key) error {
-	j.mu.Lock()
-	_, known := j.known[pair]
+func (s *aliasStore) Save(ctx context.Context, pair [2]event.Key) error {
+	s.mu.Lock()
+	_, known := s.known[pair]
 	var excess [][2]event.Key
-	for other := range j.known {
-		if known || len(j.known) < maxJoined {
+	for other := range s.known {
+		if known || len(s.known) < maxJoined {
 			break
 		}
 		excess = append(excess, other)
-		delete(j.known, other)
+		delete(s.known, other)
 	}
-	j.mu.Unlock()
+	s.mu.Unlock()
 	if known {
 		return nil
 	}
 	for _, other := range excess {
-		if err := j.state.Delete(ctx, j.key(other)); err != nil {
+		if err := s.state.Delete(ctx, s.key(other)); err != nil {
 			return fmt.Errorf("mockserver: %w", err)
 		}
 	}
-	if err := j.state.Put(ctx, j.key(pair), []byte{1}); err != nil {
+	if err := s.state.Put(ctx, s.key(pair), []byte{1}); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.known[pair] = struct{}{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[pair] = struct{}{}
 	return nil
 }
 
-func (j *aliasStore) key(pair [2]event.Key) string {
-	return j.prefix + "." + hex.EncodeToString(pair[0][:]) + hex.EncodeToString(pair[1][:])
+func (s *aliasStore) key(pair [2]event.Key) string {
+	return s.prefix + "." + hex.EncodeToString(pair[0][:]) + hex.EncodeToString(pair[1][:])
 }
 
 // forget deletes all pairs.
-func (j *aliasStore) forget(ctx context.Context) error { return j.state.Delete(ctx, j.prefix) }
+func (s *aliasStore) forget(ctx context.Context) error { return s.state.Delete(ctx, s.prefix) }

@@ -172,31 +172,31 @@ func RepeatTrace(c *Trace, n int) Traces {
 }
 
 // At returns the context of call i, or nil.
-func (l Traces) At(i int) *Trace {
-	if i < len(l) {
-		return l[i]
+func (t Traces) At(i int) *Trace {
+	if i < len(t) {
+		return t[i]
 	}
 	return nil
 }
 
 // Between returns the contexts of the calls from index from up to, but not including, index to.
-func (l Traces) Between(from, to int) Traces {
-	if from >= len(l) {
+func (t Traces) Between(from, to int) Traces {
+	if from >= len(t) {
 		return nil
 	}
-	return l[from:min(to, len(l))]
+	return t[from:min(to, len(t))]
 }
 
 // With returns the list with the context of call i added. Index i must be greater than those of
 // previous calls.
-func (l Traces) With(i int, c *Trace) Traces {
+func (t Traces) With(i int, c *Trace) Traces {
 	if c == nil {
-		return l
+		return t
 	}
-	for len(l) < i {
-		l = append(l, nil)
+	for len(t) < i {
+		t = append(t, nil)
 	}
-	return append(l, c)
+	return append(t, c)
 }
 
 // traceBytes is the approximate memory of a Trace without its strings.
@@ -204,9 +204,9 @@ const traceBytes = 32
 
 // Size returns the approximate memory of the list in bytes. Adjacent calls of one request share a
 // context, which is counted once.
-func (l Traces) Size() (n int64) {
+func (t Traces) Size() (n int64) {
 	var last *Trace
-	for _, c := range l {
+	for _, c := range t {
 		if c != nil && c != last {
 			n += int64(len(c.Parent) + len(c.State) + traceBytes)
 		}

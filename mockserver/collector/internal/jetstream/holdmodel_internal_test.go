@@ -188,7 +188,7 @@ func (m *holdModel) run(steps int) {
 			m.streams[i].loses.Store(!m.streams[i].loses.Load())
 		case n < 8:
 			m.decide("redeliver")
-			m.server.HandOutAgain()
+			m.server.RedeliverAll()
 		case n < 9:
 			_ = m.journals[m.random.IntN(2)].Trim(m.Context())
 		case n < 14:

@@ -21,7 +21,7 @@ func TestReplayIsScheduledDespiteFailedMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := fakenats.New(false)
 		isStored := false
-		server.Judge(func(r *fakenats.Request) (time.Duration, fakenats.Fate) {
+		server.SetDecider(func(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 			isStored = isStored || strings.HasPrefix(r.Subject, "analytics.b.")
 			if isStored && strings.HasPrefix(r.Subject, "$JS.API.STREAM.MSG.GET.analytics-FAILED") {
 				return 0, fakenats.Dropped

@@ -132,7 +132,7 @@ func (s *simulation) run() {
 			s.closeInOrder()
 		case n < 29:
 			s.decide("redeliver")
-			s.server.HandOutAgain()
+			s.server.RedeliverAll()
 		case n < 30:
 			s.refuse(!s.full)
 		case n < 32 && s.shared:

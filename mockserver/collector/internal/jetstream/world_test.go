@@ -119,7 +119,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		chances: map[string]uint64{}, stalls: map[string]time.Time{}, receivers: map[string]*receiver{}, due: map[string]time.Time{},
 		audience: newAudience(seed),
 	}
-	w.server.Judge(w.judge)
+	w.server.SetDecider(w.decide)
 	for _, d := range []tracking.Destination{{Name: "crm"}, {Name: "ads", Sources: []string{"web"}}} {
 		d.SharedSecret = "shared-secret"
 		d.Webhooks = []webhook.Endpoint{{URL: "http://" + d.Name + "/?token=url-secret", Headers: map[string]string{"Authorization": "header-secret"}}}
@@ -230,8 +230,8 @@ func (w *world) chanceLocked(kind string, n uint64) uint64 {
 	return (h.Sum64() >> 8) % n
 }
 
-// judge decides about a request to NATS.
-func (w *world) judge(r *fakenats.Request) (time.Duration, fakenats.Fate) {
+// decide decides about a request to NATS.
+func (w *world) decide(r *fakenats.Request) (time.Duration, fakenats.Fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.work.requests++

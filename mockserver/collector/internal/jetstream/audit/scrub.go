@@ -111,7 +111,7 @@ func (s *Scrubber) Scrub(ctx context.Context) error {
 // server may have been writing it.
 func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
 	read := func(bytes int) error { return s.read(ctx, bytes) }
-	var doubtful []blockOf
+	var doubtful []blockID
 	for _, stream := range s.files.StreamDirs() {
 		blocks, err := datadir.BlocksOf(stream)
 		if err != nil {
@@ -119,7 +119,7 @@ func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) 
 		}
 		for _, block := range blocks {
 			if found := datadir.ScrubBlock(stream, block, read); len(found) > 0 {
-				damage, doubtful = append(damage, found...), append(doubtful, blockOf{stream, block})
+				damage, doubtful = append(damage, found...), append(doubtful, blockID{stream, block})
 			}
 		}
 	}
@@ -136,8 +136,8 @@ func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) 
 	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
 
-// A blockOf identifies a block in a stream's directory.
-type blockOf struct {
+// A blockID identifies a block in a stream's directory.
+type blockID struct {
 	stream string
 	block  int
 }

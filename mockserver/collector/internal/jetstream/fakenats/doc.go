@@ -8,6 +8,6 @@
 // advances timers, [Server.Refuse] makes the server reject messages, and [Server.Crash] discards
 // unacknowledged messages.
 //
-// For a server created with New(false), [Server.Judge] sets a function that delays, loses and repeats
+// For a server created with New(false), [Server.SetDecider] sets a function that delays, loses and repeats
 // requests. A [Link] is a client's path to the server, which can be interrupted.
 package fakenats

@@ -42,15 +42,15 @@ func (l *Link) Cut(cut bool) {
 // silent, it refuses new connections, because the client holds a sync.Mutex while it connects.
 func (l *Link) Silence(silent bool) { l.isSilent.Store(silent) }
 
-// Judge sets a function that decides about each request of an automatic server: its duration and
+// SetDecider sets a function that decides about each request of an automatic server: its duration and
 // its fate. The function must not call methods of the server.
-func (s *Server) Judge(judge func(*Request) (time.Duration, Fate)) {
+func (s *Server) SetDecider(decide func(*Request) (time.Duration, Fate)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.judge = judge
+	s.decide = decide
 }
 
-// delay executes a request after the time that judge returns. Messages of a connection for one
+// delay executes a request after the time that decide returns. Messages of a connection for one
 // stream stay in order. The server's lock is held.
 func (s *Server) delay(r *Request) {
 	r.key = s.keyOf(r)
@@ -63,7 +63,7 @@ func (s *Server) delay(r *Request) {
 			}
 		}
 	}
-	duration, fate := s.judge(r)
+	duration, fate := s.decide(r)
 	end := time.Now().Add(duration)
 	if s.streamOf(r.Subject) != nil {
 		if last := r.conn.busy[r.Stream]; !end.After(last) {

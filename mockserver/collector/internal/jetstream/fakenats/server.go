@@ -25,7 +25,7 @@ type Server struct {
 	manual bool // whether requests wait for Complete
 
 	mu      sync.Mutex // guards the fields below
-	judge   func(*Request) (time.Duration, Fate)
+	decide  func(*Request) (time.Duration, Fate)
 	running bool
 	full    bool          // whether messages are rejected
 	lag     uint64        // see Lag
@@ -228,7 +228,7 @@ func headers(lines ...string) []byte {
 // acknowledgement.
 type Request struct {
 	Subject string
-	Stream  string // stream of the request; set before Judge's function is called, and empty for other requests
+	Stream  string // stream of the request; set before the function of SetDecider is called, and empty for other requests
 	conn    *conn
 	reply   string
 	head    []byte // encoded headers
@@ -263,7 +263,7 @@ func (s *Server) received(r *Request) {
 	case !s.running || r.conn.link.isSilent.Load():
 	case s.manual:
 		s.waiting = append(s.waiting, r)
-	case s.judge != nil:
+	case s.decide != nil:
 		s.delay(r)
 	default:
 		s.do(r)
@@ -369,8 +369,8 @@ func (s *Server) Refuse(full bool) {
 	s.full = full
 }
 
-// HandOutAgain redelivers all unacknowledged messages.
-func (s *Server) HandOutAgain() {
+// RedeliverAll redelivers all unacknowledged messages.
+func (s *Server) RedeliverAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.names() {
