@@ -45,8 +45,8 @@ quickstart: ## send one call of each type to a signed webhook
 	go run ./examples/quickstart
 
 FUZZTIME ?= 30s
-fuzz: ## run each fuzz target for FUZZTIME (30s)
-	@for package in $$(go list ./...); do \
+fuzz: ## run each fuzz target of all modules for FUZZTIME (30s)
+	@for package in $$(go list $(addsuffix /...,$(MODULES))); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "== $$package $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \

@@ -1,4 +1,4 @@
-// The linter of workflows, apart from the other tools: it needs an older YAML than they.
+// The workflow linter has its own module because it needs another version of the YAML package.
 module github.com/seed-45eadc4a/analytics-go/.tools/actionlint
 
 go 1.26.0

@@ -1,5 +1,5 @@
 // Package engine assembles the stages into a [Collector]: ingest, the journal, a delivery worker
-// per destination, history and users. It is the only package that uses several stages. The admin
+// per destination, history and users. It is the only package that connects the stages. The admin
 // API, the inspector, the test double and the command are built on it.
 //
 // # Life cycle

@@ -209,7 +209,7 @@ func webhookBody(s *webhook.Settings, c Content) ([]byte, error) {
 	return body, nil
 }
 
-// NewRequest is like NewCallRequest for a body that is not a call.
+// NewRequest returns a signed request with the body c.Body.
 func NewRequest(s *webhook.Settings, c Content) (Request, error) {
 	r := Request{Body: c.Body, MessageID: c.ID, Number: c.Number}
 	if c.Trace != nil && s.TraceContext != webhook.TraceNone {
