@@ -20,7 +20,7 @@ func TestGuideRecipes(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^ +transform: '(.*)'$`).FindAllStringSubmatch(string(guide), -1) {
 		transform, err := jq.Compile(m[1])
 		require.NoError(t, err, m[1])
-		body, err := transform([]byte(input))
+		body, err := apply(transform, []byte(input))
 		require.NoError(t, err, m[1])
 		bodies = append(bodies, string(body))
 	}
