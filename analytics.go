@@ -311,59 +311,86 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	return s.wait(ctx)
 }
 
-// start reads the configuration and starts the pipeline, unless it is already running. If
+// start reads the configuration and starts the pipeline, unless it has already started. If
 // closing is set, start marks the client as closed. It returns nil if the client was closed
 // before a pipeline was needed.
-//
-// start does not hold the mutex while it reads the configuration, because that runs the
-// caller's code: WrapTransport, and MarshalJSON of values in DefaultContext. If the
-// caller's code uses the client, it receives an error after openGrace.
 func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
-	for {
-		c.mu.Lock()
-		if c.closed && !closing {
-			c.mu.Unlock()
-			return nil, ErrClosed
-		}
-		c.closed = c.closed || closing
-		reading := c.reading
-		if c.starting != nil || reading == nil && closing && c.Spool == "" {
-			defer c.mu.Unlock()
-			return c.starting, nil
-		}
-		if reading == nil {
-			break
-		}
-		c.mu.Unlock()
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("analytics: the configuration is still being read: %w", ctx.Err())
-		case <-time.After(openGrace):
-			return nil, errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
-		}
+	if s, err := c.started(closing); s != nil || err != nil {
+		return s, err
 	}
-	c.reading = make(chan struct{})
-	c.mu.Unlock()
-	defer c.mu.Unlock()
-	config, err := c.read()
+	if err := c.lockConfig(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlockConfig()
+	// Another goroutine may have started or closed the client in the meantime.
+	if s, err := c.started(closing); s != nil || err != nil || closing && c.Spool == "" {
+		return s, err
+	}
+	config, err := c.settings()
 	if err != nil {
 		return nil, err
 	}
-	c.starting = &starting{done: make(chan struct{})}
-	go c.open(c.starting, config)
+	return c.startOpening(config), nil
+}
+
+// started returns the start of the pipeline, or nil if it has not been started. It returns
+// ErrClosed if the client is closed, unless closing is set. Then it marks the client as closed.
+func (c *Client) started(closing bool) (*starting, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed && !closing {
+		return nil, ErrClosed
+	}
+	c.closed = c.closed || closing
 	return c.starting, nil
 }
 
-// read reads the configuration. It locks mu before it returns, even if the caller's code
-// calls runtime.Goexit.
-func (c *Client) read() (pipeline.Config, error) {
-	defer func() {
-		c.mu.Lock()
-		close(c.reading)
-		c.reading = nil
-	}()
-	return c.settings()
+// lockConfig waits until no other goroutine reads the configuration. The caller must call
+// unlockConfig. Reading the configuration runs the caller's code: WrapTransport, and
+// MarshalJSON of values in DefaultContext. If that code uses the client, lockConfig returns an
+// error after openGrace.
+func (c *Client) lockConfig(ctx context.Context) error {
+	for {
+		reading := c.tryLockConfig()
+		if reading == nil {
+			return nil
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return fmt.Errorf("analytics: the configuration is still being read: %w", ctx.Err())
+		case <-time.After(openGrace):
+			return errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
+		}
+	}
+}
+
+// tryLockConfig locks the configuration and returns nil. If another goroutine has locked it,
+// tryLockConfig returns a channel that is closed when that goroutine calls unlockConfig.
+func (c *Client) tryLockConfig() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reading != nil {
+		return c.reading
+	}
+	c.reading = make(chan struct{})
+	return nil
+}
+
+func (c *Client) unlockConfig() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.reading)
+	c.reading = nil
+}
+
+// startOpening starts a goroutine that opens the pipeline.
+func (c *Client) startOpening(config pipeline.Config) *starting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.starting = &starting{done: make(chan struct{})}
+	go c.open(c.starting, config)
+	return c.starting
 }
 
 // open creates the pipeline, opens its spool, and completes the start. If the client has
