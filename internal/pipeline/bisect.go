@@ -15,6 +15,23 @@ const (
 	maxParts = 256
 )
 
+// bisection finds the refused calls of a refused batch. It splits the batch into halves, and
+// splits each refused half again. To find k of n calls, it needs about 2·k·log2(n) requests. It
+// sends at most maxParts requests.
+//
+// A collector may refuse all batches, for example because of the write key. So at first, the
+// bisection tries single calls from all parts of the batch. When one is accepted, it starts to
+// split. If maxProbes single calls are refused, the batch is dropped.
+type bisection struct {
+	accepted bool     // the collector has accepted a part
+	parts    int      // number of requests with parts, including scheduled ones
+	probes   int      // number of single calls tried
+	refused  []*batch // refused parts that must be split
+	untried  []*batch // parts that were split from a probe and have not been sent
+
+	why *Drop // the latest refusal
+}
+
 // refuse handles the refusal of a job's first batch. The collector may accept parts of the
 // batch. The caller holds mu. Like nextPart, the function may unlock mu.
 func (l *loop) refuse(j *job) {

@@ -3,8 +3,73 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
+
+// flush waits until all calls that were accepted before it have finished. It is guarded by the
+// pipeline's mu.
+type flush struct {
+	upTo  uint64        // number of the last call that the flush waits for
+	left  int64         // number of calls that have not finished
+	since Drops         // the drops that previous flushes have reported
+	done  chan struct{} // closed when left is 0, with mu held
+}
+
+// flushes contains the waiting flushes and the failures they report. It is guarded by the
+// pipeline's mu.
+type flushes struct {
+	waiting  []*flush
+	reported Drops // the drops that a flush has reported
+	failure  error // the latest failure that no flush has reported yet
+}
+
+// start adds a flush that waits for left calls. upTo is the number of the last one.
+func (w *flushes) start(upTo uint64, left int64) *flush {
+	f := &flush{upTo: upTo, left: left, since: w.reported, done: make(chan struct{})}
+	if left == 0 {
+		close(f.done)
+	} else {
+		w.waiting = append(w.waiting, f)
+	}
+	return f
+}
+
+// ended counts finished calls. seq is the number of the first one.
+func (w *flushes) ended(seq uint64, calls int64) {
+	waiting := w.waiting[:0]
+	for _, f := range w.waiting {
+		if seq <= f.upTo {
+			f.left -= min(calls, int64(f.upTo-seq)+1)
+			if f.left <= 0 {
+				close(f.done)
+				continue
+			}
+		}
+		waiting = append(waiting, f)
+	}
+	clear(w.waiting[len(waiting):])
+	w.waiting = waiting
+}
+
+// cancel removes a flush.
+func (w *flushes) cancel(f *flush) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(other *flush) bool { return other == f })
+}
+
+// outcome returns the undelivered calls of a flush, or nil. It includes drops that no previous
+// flush has reported. dropped contains all drops so far. cut is the error of the context, if the
+// context was done before the calls had finished.
+func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) *Undelivered {
+	dropped = dropped.minus(f.since)
+	if f.left == 0 && dropped == (Drops{}) {
+		return nil
+	}
+	return &Undelivered{Dropped: dropped, Pending: f.left, Err: cut, Cause: w.failure, Spooled: spooled}
+}
+
+// report marks all drops so far as reported.
+func (w *flushes) report(dropped Drops) { w.reported, w.failure = dropped, nil }
 
 // startFlush seals the open batch and adds a flush that waits for all accepted calls. The
 // caller holds mu.

@@ -8,6 +8,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
+// loop is the state of the loop goroutine.
+type loop struct {
+	*Pipeline
+	jobs           []*job    // at most MaxInFlight
+	abandonAt      time.Time // the time when canceled attempts are abandoned; zero unless aborting
+	waitsShortened bool      // shortenWaits has been called
+	zipper         compressor
+	outage         outage
+
+	attempts context.Context // the context of all attempts
+	cancel   context.CancelFunc
+}
+
+// job is a batch that a sender sends and retries, or the parts of a refused batch. When a batch
+// is delivered, the sender may replace it with the next one. While a sender is running, todo is
+// guarded by mu.
+type job struct {
+	todo    []*batch   // batches to send, in order
+	due     time.Time  // the earliest time to send the first batch of todo
+	running bool       // a sender is running
+	parts   *bisection // the state of splitting a refused batch; nil otherwise
+}
+
 // run is the loop goroutine. It returns when the pipeline is closed and all calls have finished.
 func (p *Pipeline) run() {
 	l := &loop{Pipeline: p}
@@ -122,6 +145,13 @@ func (l *loop) compressOne() {
 	l.setZip(b, zip)
 	l.outbox.ready.push(b)
 	l.work = len(l.outbox.sealed.batches) > 0
+}
+
+// setZip replaces the bytes of a batch with the compressed bytes. The caller holds mu.
+func (l *loop) setZip(b *batch, zip *zipped) {
+	l.setCharge(b, batchOverhead+b.idBytes()+int64(cap(zip.data)))
+	l.buffers.put(b.buf)
+	b.buf, b.zip = nil, zip
 }
 
 // shortenWaits limits the pauses of waiting batches to one second when the pipeline is closed.

@@ -30,6 +30,46 @@ const (
 	maxRefill = 4 << 20
 )
 
+// spoolWorker decides which calls of a client with a spool are also kept in memory. It reads
+// the other calls back.
+type spoolWorker struct {
+	*Pipeline
+	disk   *spool.Log
+	refill int64 // calls are read back while sealedBytes is smaller
+	limit  int64 // under Block, calls wait while more than limit bytes of memory are in use
+	full   error // the error for a call that would exceed SpoolMaxBytes
+
+	wake chan struct{} // capacity 1; wakes run; never closed
+	stop chan struct{} // closed by the loop when the loop exits
+	done chan struct{} // closed by run when run returns
+
+	// The following fields are guarded by the pipeline's mu.
+	state spoolState
+	next  uint64 // in the state diskOnly, the first call that has not been read back
+
+	// The following fields are used only by run.
+	page   spool.Page
+	placed int      // number of calls of page that have been added to batches
+	ids    []CallID // the CallIDs of the calls of page; used only with a callback
+}
+
+// spoolState determines where new calls are stored.
+//
+//	from      event                                      to
+//	inMemory  a call has waited too long for memory      spilling
+//	inMemory  there is no memory for a call              diskOnly
+//	spilling  the next call is written                   diskOnly
+//	diskOnly  all calls have been read back              inMemory
+//
+// A client that finds calls of a previous process starts in the state diskOnly.
+type spoolState int
+
+const (
+	inMemory spoolState = iota // calls are written to the disk and added to a batch
+	spilling                   // like inMemory, except that the next call is not added to a batch
+	diskOnly                   // calls are only written to the disk; the worker reads them back later
+)
+
 // openSpool opens the spool and counts the calls of previous processes in it.
 func (p *Pipeline) openSpool() error {
 	w := &spoolWorker{
@@ -383,6 +423,21 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	}
 	w.advance()
 	return true
+}
+
+// feed wakes the worker if it waits for memory and memory is available. The caller holds mu.
+func (w *spoolWorker) feed(held int64) {
+	if w.state == diskOnly && held < w.refill {
+		w.wakeUp()
+	}
+}
+
+// wakeUp wakes run. It does not block.
+func (w *spoolWorker) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // run is already awake
+	}
 }
 
 // finished reports whether the loop can exit without waiting for the spool. The caller holds mu.

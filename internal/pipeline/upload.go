@@ -41,6 +41,16 @@ type sender struct {
 	readers, read atomic.Int32
 }
 
+// outcome is the result of an attempt.
+type outcome struct {
+	job        *job
+	handled    bool          // the sender has already recorded the result of the batch
+	inUse      bool          // the transport may still read the body
+	status     int           // HTTP status, or 0 without a response
+	retryAfter time.Duration // the pause that the collector requires, or 0
+	err        error         // nil if the batch was delivered
+}
+
 // send makes an attempt. While attempts succeed, it continues with queued batches. It passes the
 // last outcome to the loop.
 func (p *Pipeline) send(ctx context.Context, j *job, u upload) {
