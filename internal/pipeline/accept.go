@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
@@ -76,26 +75,3 @@ func (c *Call) End(buf []byte) { c.record.Buf = buf }
 
 // Encoded returns the JSON of the call.
 func (c *Call) Encoded() []byte { return c.record.Body() }
-
-// clock returns the current time. It takes half as long as time.Now, because it usually reads
-// only the monotonic clock. It detects changes of the system clock within clockAge.
-type clock struct {
-	read time.Time
-	unix int64         // the time of read, in nanoseconds since 1970
-	age  time.Duration // the time from read to the last call of milli
-}
-
-// clockAge is the interval at which clock also reads the system clock.
-const clockAge = time.Millisecond
-
-// milli returns the time in milliseconds since 1970.
-func (c *clock) milli() int64 {
-	if c.age = time.Since(c.read); c.age < 0 || c.age >= clockAge {
-		c.read, c.age = time.Now(), 0
-		c.unix = c.read.UnixNano()
-	}
-	return (c.unix + int64(c.age)) / 1e6
-}
-
-// now returns the time of the last call of milli.
-func (c *clock) now() time.Time { return c.read.Add(c.age) }
