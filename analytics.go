@@ -48,7 +48,7 @@ type Client struct {
 
 	writeKey string
 	config   Config   // the options without a field in Client
-	defaults defaults // the field middle is set only if Config.Context is set
+	defaults defaults // the field batchContext is set only if Config.Context is set
 	version2 bool     // the client was created by New
 
 	running atomic.Pointer[pipeline.Pipeline] // nil until the client has started
@@ -79,7 +79,7 @@ func NewWithConfig(writeKey string, config Config) (*Client, error) {
 	c := newClient(writeKey, config)
 	c.defaults = defaults
 	if config.Context == nil {
-		c.defaults.middle = nil // DefaultContext is read at the first call
+		c.defaults.batchContext = nil // DefaultContext is read at the first call
 	}
 	return c, nil
 }
@@ -507,9 +507,9 @@ func (c *Client) settings() (pipeline.Config, error) {
 	if err != nil {
 		return pipeline.Config{}, err
 	}
-	middle := c.defaults.middle
-	if middle == nil {
-		if middle, err = appendMiddle(nil, nil); err != nil {
+	batchContext := c.defaults.batchContext
+	if batchContext == nil {
+		if batchContext, err = appendBatchContext(nil, nil); err != nil {
 			return pipeline.Config{}, err
 		}
 	}
@@ -526,12 +526,12 @@ func (c *Client) settings() (pipeline.Config, error) {
 		SpoolMaxBytes: orDefault(c.config.SpoolMaxBytes, defaultSpoolBytes),
 		Gzip:          c.config.Gzip,
 
-		WriteKey:  c.writeKey,
-		Middle:    middle,
-		Request:   newRequest(u, c.writeKey, c.config.Gzip),
-		Transport: transport,
-		Timeout:   orDefault(c.Client.Timeout, defaultTimeout),
-		SourceURL: source,
+		WriteKey:     c.writeKey,
+		BatchContext: batchContext,
+		Request:      newRequest(u, c.writeKey, c.config.Gzip),
+		Transport:    transport,
+		Timeout:      orDefault(c.Client.Timeout, defaultTimeout),
+		SourceURL:    source,
 		Policy: retry.Policy{
 			Attempts:     orDefault(c.config.MaxAttempts, retry.DefaultAttempts),
 			Persist:      c.config.MaxAttempts == 0 || c.Spool != "",

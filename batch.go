@@ -38,8 +38,8 @@ var (
 // maxContextBytes limits the batch context, because collectors merge it into each call.
 const maxContextBytes = MaxCallBytes
 
-// appendMiddle appends the part of a request body between the last call and the batch ID.
-func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
+// appendBatchContext appends the part of a request body between the last call and the batch ID.
+func appendBatchContext(dst []byte, context map[string]interface{}) ([]byte, error) {
 	if context == nil {
 		context = DefaultContext
 	}

@@ -17,17 +17,17 @@ func FuzzCall(f *testing.F) {
 	f.Add("", "", "", "", "", "")
 	f.Fuzz(func(t *testing.T, user, anonymous, text, id, key, value string) {
 		message := Message{MessageId: id, Timestamp: "2024-02-29T01:02:03.004Z"}
-		bag := map[string]interface{}{key: value}
+		values := map[string]interface{}{key: value}
 		for _, m := range []struct {
 			kind kind
 			call Call
 		}{
-			{kindIdentify, &Identify{UserId: user, AnonymousId: anonymous, Traits: bag, Message: message}},
-			{kindTrack, &Track{UserId: user, AnonymousId: anonymous, Event: text, Properties: bag, Message: message}},
-			{kindPage, &Page{UserId: user, AnonymousId: anonymous, Name: text, Traits: bag, Message: message}},
-			{kindScreen, &Screen{UserId: user, AnonymousId: anonymous, Category: text, Context: bag, Message: message}},
-			{kindGroup, &Group{UserId: user, AnonymousId: anonymous, GroupId: text, Integrations: bag, Message: message}},
-			{kindAlias, &Alias{UserId: user, AnonymousId: anonymous, PreviousId: text, Context: bag, Message: message}},
+			{kindIdentify, &Identify{UserId: user, AnonymousId: anonymous, Traits: values, Message: message}},
+			{kindTrack, &Track{UserId: user, AnonymousId: anonymous, Event: text, Properties: values, Message: message}},
+			{kindPage, &Page{UserId: user, AnonymousId: anonymous, Name: text, Traits: values, Message: message}},
+			{kindScreen, &Screen{UserId: user, AnonymousId: anonymous, Category: text, Context: values, Message: message}},
+			{kindGroup, &Group{UserId: user, AnonymousId: anonymous, GroupId: text, Integrations: values, Message: message}},
+			{kindAlias, &Alias{UserId: user, AnonymousId: anonymous, PreviousId: text, Context: values, Message: message}},
 		} {
 			if m.call.check() != nil {
 				continue

@@ -284,7 +284,7 @@ type Config struct {
 
 // defaults contains the encoded JSON that all calls of a client share.
 type defaults struct {
-	middle       []byte // the part of each body between the last call and the batch ID
+	batchContext []byte // the part of each body between the last call and the batch ID
 	integrations *defaultIntegrations
 }
 
@@ -308,7 +308,7 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	require(cfg.SpoolMaxBytes == 0 || cfg.SpoolMaxBytes >= minSpoolBytes, "Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
 	require(cfg.CloseTimeout >= 0, "Config.CloseTimeout is %v; it must be positive, or 0 for the default of %v", cfg.CloseTimeout, defaultCloseTimeout)
 	require(cfg.WhenFull >= Reject && cfg.WhenFull <= DropOldest, "Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
-	d.middle, err = appendMiddle(nil, cfg.Context)
+	d.batchContext, err = appendBatchContext(nil, cfg.Context)
 	errs = append(errs, err)
 	d.integrations, err = encodeIntegrations(cfg.Integrations)
 	errs = append(errs, err)

@@ -169,11 +169,11 @@ type call struct {
 	kind         kind
 	context      map[string]interface{}
 	integrations map[string]interface{}
-	bag          map[string]interface{}
+	props        map[string]interface{} // the traits or properties
 	attrs        []slog.Attr
 	write        func(*typed.Object)
-	bagName      *mapName // traitsName or propertiesName
-	sort         string   // the name of the event, page or screen; calls with the same name usually have the same keys in bag
+	propsName    *mapName // traitsName or propertiesName
+	sort         string   // the name of the event, page or screen; calls with the same name usually have the same keys in props
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -214,7 +214,7 @@ func (m *Identify) check() error {
 func (m *Identify) wire() call {
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
+		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}
 }
@@ -232,7 +232,7 @@ func (m *Group) check() error {
 func (m *Group) wire() call {
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
+		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}
@@ -251,7 +251,7 @@ func (m *Track) check() error {
 func (m *Track) wire() call {
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Event,
+		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
 	}
@@ -267,7 +267,7 @@ func (m *Page) check() error {
 func (m *Page) wire() call {
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
+		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}
@@ -283,7 +283,7 @@ func (m *Screen) check() error {
 func (m *Screen) wire() call {
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
+		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}
@@ -330,7 +330,7 @@ func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	if k.defaults != nil {
 		dst = k.defaults.complete(dst, k.integrations)
 	}
-	if dst, err = k.appendBag(dst); err != nil {
+	if dst, err = k.appendProps(dst); err != nil {
 		return dst, err
 	}
 	dst = appendField(dst, `"anonymousId":`, k.anonymousID)
@@ -353,12 +353,12 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendBag appends the traits or properties and a comma. It appends nothing if the call
+// appendProps appends the traits or properties and a comma. It appends nothing if the call
 // has neither.
-func (k *call) appendBag(dst []byte) (out []byte, err error) {
-	n := k.bagName
+func (k *call) appendProps(dst []byte) (out []byte, err error) {
+	n := k.propsName
 	switch {
-	case k.write != nil && len(k.bag)+len(k.attrs) > 0:
+	case k.write != nil && len(k.props)+len(k.attrs) > 0:
 		err = errWriteAlone
 	case k.write != nil:
 		out, err = typed.Append(append(dst, n.key...), n.name, k.write)
@@ -366,9 +366,9 @@ func (k *call) appendBag(dst []byte) (out []byte, err error) {
 			return dst, nil
 		}
 	case len(k.attrs) > 0:
-		out, err = wire.AppendAttrs(append(dst, n.key...), k.bag, k.attrs, n.name, n.at.In(k.sort))
+		out, err = wire.AppendAttrs(append(dst, n.key...), k.props, k.attrs, n.name, n.at.In(k.sort))
 	default:
-		return k.appendMap(dst, n, k.sort, k.bag)
+		return k.appendMap(dst, n, k.sort, k.props)
 	}
 	if err != nil {
 		return dst, valueFieldError(k.kind, n.name, err)

@@ -88,7 +88,7 @@ func (b *batch) lost(reason Reason) *Drop {
 
 // envelope returns the length of a body without its calls.
 func (s *settings) envelope() int {
-	return len(bodyHead) + len(s.Middle) + wire.IDLen + len(bodySeam) + tailLen
+	return len(bodyHead) + len(s.BatchContext) + wire.IDLen + len(bodySeam) + tailLen
 }
 
 // fits reports whether the batch has room for a call of n bytes.
@@ -119,7 +119,7 @@ func (b *batch) append(encoded []byte) {
 
 // seal appends the rest of the body, except for the tail, which differs between attempts.
 func (b *batch) seal(s *settings) {
-	b.buf = append(b.buf, s.Middle...)
+	b.buf = append(b.buf, s.BatchContext...)
 	b.buf = wire.AppendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
 }
@@ -163,7 +163,7 @@ func appendTail(dst []byte, now time.Time) []byte {
 // the uncompressed batch. split reports false if raw does not contain the expected number of
 // calls, which can happen if another program wrote to the spool.
 func (b *batch) split(raw []byte, s *settings) (first, second *batch, ok bool) {
-	calls := raw[len(bodyHead) : len(raw)-len(s.Middle)-wire.IDLen-len(bodySeam)]
+	calls := raw[len(bodyHead) : len(raw)-len(s.BatchContext)-wire.IDLen-len(bodySeam)]
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	if end < 0 || end == len(calls) {

@@ -40,13 +40,13 @@ type Config struct {
 	SpoolMaxBytes int64
 	Gzip          bool
 
-	WriteKey  string
-	Middle    []byte        // the part of each body between the last call and the batch ID
-	Request   *http.Request // the parts that all requests share
-	Transport Transport
-	Timeout   time.Duration // time limit of each attempt
-	SourceURL *url.URL      // URL of the source's settings; if nil, settings are not read
-	Policy    retry.Policy
+	WriteKey     string
+	BatchContext []byte        // the part of each body between the last call and the batch ID
+	Request      *http.Request // the parts that all requests share
+	Transport    Transport
+	Timeout      time.Duration // time limit of each attempt
+	SourceURL    *url.URL      // URL of the source's settings; if nil, settings are not read
+	Policy       retry.Policy
 
 	Logger  *log.Logger // nil means DefaultLogger
 	Slog    *slog.Logger

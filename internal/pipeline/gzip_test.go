@@ -44,7 +44,7 @@ func FuzzZipped(f *testing.F) {
 // splitAll splits a batch into single calls and returns them.
 func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
-		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.Middle)-wire.IDLen-len(bodySeam)])}
+		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.BatchContext)-wire.IDLen-len(bodySeam)])}
 	}
 	first, second, _ := b.split(b.buf, s)
 	return append(splitAll(first, s), splitAll(second, s)...)
@@ -54,7 +54,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(`{"a":"}"}`, "x", uint8(3))
 	f.Add("\\\"{[", "}{", uint8(20))
 	f.Fuzz(func(t *testing.T, key, value string, n uint8) {
-		s := newSettings(Config{Middle: []byte(middle), WriteKey: "k"})
+		s := newSettings(Config{BatchContext: []byte(batchContext), WriteKey: "k"})
 		b := &batch{buf: []byte(bodyHead)}
 		var want []string
 		for i := range int(n) + 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-const middle = `],"context":{},"messageId":"`
+const batchContext = `],"context":{},"messageId":"`
 
 // complete sets the required fields that are missing in a Config.
 func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
@@ -29,7 +29,7 @@ func complete(t *testing.T, config Config, transport http.RoundTripper) Config {
 	config.MaxBytes = cmp.Or(config.MaxBytes, 32<<20)
 	config.SpoolMaxBytes = cmp.Or(config.SpoolMaxBytes, 1<<30)
 	config.WriteKey = "key"
-	config.Middle = []byte(middle)
+	config.BatchContext = []byte(batchContext)
 	config.Request = &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: "collector"}, Header: http.Header{}}
 	if config.Gzip {
 		config.Request.Header.Set("Content-Encoding", "gzip")

@@ -206,7 +206,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	j.running = false
 	meaning := l.policy.Load().Classify(o.status)
 	var pause retry.Pause
-	if meaning == retry.Again && len(j.todo) > 0 && l.abandonAt.IsZero() {
+	if meaning == retry.Retry && len(j.todo) > 0 && l.abandonAt.IsZero() {
 		pause = l.pause(&j.todo[0].tries, o.retryAfter)
 	}
 	l.mu.Lock()
@@ -235,7 +235,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 		l.nextPart(j)
 	case !l.abandonAt.IsZero():
 		l.dropJob(j)
-	case meaning == retry.Again:
+	case meaning == retry.Retry:
 		l.retry(j, pause, now)
 	case meaning == retry.Split:
 		l.refuse(j)

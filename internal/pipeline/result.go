@@ -150,7 +150,7 @@ const outageEvery = time.Minute
 // changes reports whether an attempt with this verdict starts an outage, or ends an outage that
 // was reported.
 func (u *outage) changes(verdict retry.Verdict, now time.Time) bool {
-	failed := verdict == retry.Again
+	failed := verdict == retry.Retry
 	if failed == u.reported || !failed && verdict != retry.Delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
 		return false
 	}

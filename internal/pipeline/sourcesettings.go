@@ -41,7 +41,7 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 			return
 		}
 		step, wait := retry.Exhausted, time.Duration(0)
-		if policy.Classify(o.status) == retry.Again {
+		if policy.Classify(o.status) == retry.Retry {
 			step, wait = policy.Next(&tries, p.pause(&tries, o.retryAfter), 0, time.Now())
 		}
 		if step != retry.Wait {

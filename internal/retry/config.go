@@ -112,7 +112,7 @@ func (p *Policy) override(behaviors map[string]string) {
 func verdictOf(behavior string, status int) (v Verdict, known bool) {
 	switch behavior {
 	case "retry":
-		return Again, true
+		return Retry, true
 	case "drop":
 		if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
 			return Split, true

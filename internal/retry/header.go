@@ -23,7 +23,7 @@ const (
 // returns 0 if the response requires no pause. For statuses that are retried, it reads
 // Retry-After. For 429 without Retry-After, it reads X-RateLimit-Reset.
 func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.Duration {
-	if p.Classify(status) != Again {
+	if p.Classify(status) != Retry {
 		return 0
 	}
 	most := p.maxRetryAfter

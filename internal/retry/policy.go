@@ -14,7 +14,7 @@ type Verdict int
 
 const (
 	Delivered Verdict = iota
-	Again             // the collector may accept the same batch later
+	Retry             // the collector may accept the same batch later
 	Split             // the collector refuses the batch permanently, but may accept parts of it
 	Refused           // the collector refuses the batch permanently
 )
@@ -73,7 +73,7 @@ func (p *Policy) Classify(status int) Verdict {
 	}
 	switch status {
 	case 0, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests, statusClientClosed:
-		return Again
+		return Retry
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
 		return Refused
 	}
@@ -86,7 +86,7 @@ func (p *Policy) Classify(status int) Verdict {
 	case status >= 200 && status <= 299:
 		return Delivered
 	case status >= 500:
-		return Again
+		return Retry
 	}
 	return Refused
 }
@@ -106,7 +106,8 @@ type failures struct {
 	limited time.Time // time when the receiver began to delay the batch while accepting no calls
 	limits  int       // number of times the receiver has delayed the batch
 
-	takenRound, takenLimited int64 // number of calls that the receiver had accepted at the start of round and at the time limited
+	acceptedAtRound   int64 // number of calls that the receiver had accepted at the start of round
+	acceptedAtLimited int64 // number of calls that the receiver had accepted at the time limited
 }
 
 // Step is the action after a failed attempt.
@@ -121,8 +122,8 @@ const (
 
 // Pause is the pause before a retry.
 type Pause struct {
-	wait  time.Duration
-	asked bool // the receiver required the pause
+	wait     time.Duration
+	required bool // the receiver required the pause
 }
 
 // Pause returns the pause after a failed attempt. t does not include this attempt yet. retryAfter
@@ -142,19 +143,19 @@ func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
 	return Pause{wait: p.wait(f.counted)}
 }
 
-// Next adds a failed attempt to t. It returns the next step and the pause before it. taken is
+// Next adds a failed attempt to t. It returns the next step and the pause before it. accepted is
 // the total number of calls that the receiver has accepted.
-func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, time.Duration) {
+func (p *Policy) Next(t *Tries, pause Pause, accepted int64, now time.Time) (Step, time.Duration) {
 	if t.failed == nil {
 		t.failed = &failures{}
 	}
 	f := t.failed
-	if pause.asked {
-		return p.limit(f, pause.wait, taken, now)
+	if pause.required {
+		return p.limit(f, pause.wait, accepted, now)
 	}
 	f.counted++
 	if f.round++; f.round == 1 {
-		f.takenRound = taken
+		f.acceptedAtRound = accepted
 	}
 	if f.counted == 1 {
 		f.failing = now
@@ -165,7 +166,7 @@ func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, 
 	if f.round < p.Attempts {
 		return Wait, pause.wait
 	}
-	if p.Persist && f.takenRound == taken {
+	if p.Persist && f.acceptedAtRound == accepted {
 		f.round = 0
 		return StartOver, pause.wait
 	}
@@ -173,9 +174,9 @@ func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, 
 }
 
 // limit records that the receiver has delayed the batch.
-func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now time.Time) (Step, time.Duration) {
-	if f.limits == 0 || f.takenLimited != taken {
-		f.limited, f.takenLimited = now, taken
+func (p *Policy) limit(f *failures, retryAfter time.Duration, accepted int64, now time.Time) (Step, time.Duration) {
+	if f.limits == 0 || f.acceptedAtLimited != accepted {
+		f.limited, f.acceptedAtLimited = now, accepted
 	}
 	f.limits++
 	if now.Add(retryAfter).Sub(f.limited) > p.MaxRateLimit || p.maxRateLimits > 0 && f.limits >= p.maxRateLimits {

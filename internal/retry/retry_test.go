@@ -23,11 +23,11 @@ func TestClassify(t *testing.T) {
 		case status >= 200 && status <= 299:
 			want = Delivered
 		case status == 0 || status == 408 || status == 410 || status == 429 || status == 460:
-			want = Again
+			want = Retry
 		case status == 501 || status == 505 || status == 511:
 			want = Refused
 		case status >= 500:
-			want = Again
+			want = Retry
 		case status == 400 || status == 413:
 			want = Split
 		}
@@ -156,7 +156,7 @@ func TestVersion2BackoffCoversARestart(t *testing.T) {
 type event struct {
 	after      time.Duration
 	retryAfter time.Duration
-	taken      int64 // number of calls accepted before the attempt
+	accepted   int64 // number of calls accepted before the attempt
 	want       Step
 }
 
@@ -169,10 +169,10 @@ func TestNext(t *testing.T) {
 	few.maxRateLimits = 2
 	none := base
 	none.Attempts = 1
-	limit := func(after, retryAfter time.Duration, taken int64, want Step) event {
-		return event{after, retryAfter, taken, want}
+	limit := func(after, retryAfter time.Duration, accepted int64, want Step) event {
+		return event{after, retryAfter, accepted, want}
 	}
-	fail := func(after time.Duration, taken int64, want Step) event { return event{after, 0, taken, want} }
+	fail := func(after time.Duration, accepted int64, want Step) event { return event{after, 0, accepted, want} }
 	for _, tt := range []struct {
 		name   string
 		policy Policy
@@ -180,32 +180,32 @@ func TestNext(t *testing.T) {
 	}{
 		{"attempts are used up", base, []event{fail(0, 0, Wait), fail(0, 0, Wait), fail(0, 0, Exhausted)}},
 		{"one attempt", none, []event{fail(0, 0, Exhausted)}},
-		{"a wait that was asked for does not count", base, []event{
+		{"a required pause does not count", base, []event{
 			fail(0, 0, Wait), limit(0, time.Second, 0, Wait), fail(0, 0, Wait), limit(0, time.Second, 0, Wait), limit(0, time.Second, 0, Wait), fail(0, 0, Exhausted)}},
-		{"a wait that was asked for is no attempt of one", none, []event{limit(0, time.Second, 0, Wait), fail(0, 0, Exhausted)}},
-		{"nothing else is taken", persist, []event{fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 7, StartOver), fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 7, StartOver)}},
-		{"another batch is taken", persist, []event{fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 8, Exhausted)}},
-		{"another batch was taken in an earlier round", persist, []event{
+		{"a required pause is not an attempt", none, []event{limit(0, time.Second, 0, Wait), fail(0, 0, Exhausted)}},
+		{"no other batch is accepted", persist, []event{fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 7, StartOver), fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 7, StartOver)}},
+		{"another batch is accepted", persist, []event{fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 8, Exhausted)}},
+		{"another batch was accepted in an earlier round", persist, []event{
 			fail(0, 7, Wait), fail(0, 7, Wait), fail(0, 7, StartOver), fail(0, 9, Wait), fail(0, 9, Wait), fail(0, 9, StartOver)}},
 		{"time is over", persist, []event{fail(0, 0, Wait), fail(time.Hour-2*time.Second, 0, Wait), fail(2*time.Second, 0, Expired)}},
 		{"the next attempt would be too late", persist, []event{fail(0, 0, Wait), fail(time.Hour-time.Millisecond, 0, Expired)}},
 		{"time begins with the first failure that counts", persist, []event{
 			limit(0, time.Second, 0, Wait), fail(2*time.Hour, 1, Wait), fail(time.Hour-2*time.Second, 1, Wait)}},
-		{"asked to wait for too long", base, []event{
+		{"required pauses take too long", base, []event{
 			limit(0, 5*time.Minute, 0, Wait), limit(55*time.Minute, 5*time.Minute, 0, Wait), limit(time.Second, 5*time.Minute, 0, Expired)}},
-		{"asked to wait until the very end", base, []event{limit(0, time.Minute, 0, Wait), limit(59*time.Minute, time.Minute, 0, Wait)}},
-		{"asked to wait, but others are taken", base, []event{
+		{"required pauses end in time", base, []event{limit(0, time.Minute, 0, Wait), limit(59*time.Minute, time.Minute, 0, Wait)}},
+		{"required pauses, but other batches are accepted", base, []event{
 			limit(0, time.Minute, 0, Wait), limit(59*time.Minute, time.Minute, 1, Wait), limit(59*time.Minute, time.Minute, 1, Wait), limit(time.Minute, time.Minute, 1, Expired)}},
 		{"both times are counted apart", base, []event{
 			limit(0, time.Minute, 0, Wait), fail(40*time.Minute, 0, Wait), fail(40*time.Minute, 0, Wait), limit(time.Second, time.Minute, 0, Expired)}},
-		{"asked to wait too often", few, []event{limit(0, time.Second, 0, Wait), limit(0, time.Second, 1, Expired)}},
+		{"too many required pauses", few, []event{limit(0, time.Second, 0, Wait), limit(0, time.Second, 1, Expired)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var tries Tries
 			now := noon
 			for i, e := range tt.events {
 				now = now.Add(e.after)
-				step, wait := tt.policy.Next(&tries, tt.policy.Pause(&tries, e.retryAfter), e.taken, now)
+				step, wait := tt.policy.Next(&tries, tt.policy.Pause(&tries, e.retryAfter), e.accepted, now)
 				require.Equal(t, e.want, step, "event %d", i)
 				switch {
 				case step == Exhausted || step == Expired:
@@ -268,10 +268,10 @@ func TestFromSettings(t *testing.T) {
 		"time":                {settings(`{"backoffConfig":{"maxTotalBackoffDuration":120}}`), func(p *Policy) { p.MaxBackoff = 2 * time.Minute }},
 		"time, below bounds":  {settings(`{"backoffConfig":{"maxTotalBackoffDuration":1}}`), func(p *Policy) { p.MaxBackoff = time.Minute }},
 		"jitter":              {settings(`{"backoffConfig":{"jitterPercent":10}}`), func(p *Policy) { p.jitter = 0.1 }},
-		"classes":             {settings(`{"backoffConfig":{"default4xxBehavior":"retry","default5xxBehavior":"drop"}}`), func(p *Policy) { p.others = [2]Verdict{Again, Refused} }},
+		"classes":             {settings(`{"backoffConfig":{"default4xxBehavior":"retry","default5xxBehavior":"drop"}}`), func(p *Policy) { p.others = [2]Verdict{Retry, Refused} }},
 		"classes, not known":  {settings(`{"backoffConfig":{"default4xxBehavior":"ask"}}`), func(*Policy) {}},
 		"statuses": {settings(`{"backoffConfig":{"statusCodeOverrides":{"404":"retry","503":"drop","413":"drop","400":"retry","200":"retry","x":"drop","418":"ask"}}}`), func(p *Policy) {
-			p.statuses = map[int]Verdict{404: Again, 503: Refused, 413: Split, 400: Again}
+			p.statuses = map[int]Verdict{404: Retry, 503: Refused, 413: Split, 400: Retry}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -306,9 +306,9 @@ func TestOverridesCountMoreThanClasses(t *testing.T) {
 		"default4xxBehavior":"retry","default5xxBehavior":"drop","statusCodeOverrides":{"404":"drop","500":"retry","429":"drop"}}}}}}`))
 	require.NoError(t, err)
 	for status, want := range map[int]Verdict{
-		200: Delivered, 302: Refused, 0: Again,
-		400: Again, 404: Refused, 408: Again, 413: Again, 418: Again, 429: Refused,
-		500: Again, 501: Refused, 502: Refused, 503: Refused,
+		200: Delivered, 302: Refused, 0: Retry,
+		400: Retry, 404: Refused, 408: Retry, 413: Retry, 418: Retry, 429: Refused,
+		500: Retry, 501: Refused, 502: Refused, 503: Refused,
 	} {
 		require.Equal(t, want, p.Classify(status), status)
 	}

@@ -71,7 +71,7 @@ func (r *relay) conclude(a *webhook.Attempt) {
 	case a.Status == http.StatusUnsupportedMediaType && a.RequestHeader.Get("Content-Encoding") != "":
 		r.plain.Store(true)
 		explanation = "; later requests are not compressed"
-	case policy.Classify(a.Status) == retry.Again:
+	case policy.Classify(a.Status) == retry.Retry:
 		hold = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
 	default:
 		a.Verdict, a.RetryAfter = webhook.Permanent, 0
