@@ -15,9 +15,10 @@
 // # Mutexes
 //
 // Pipeline.mu guards the open batch, the queues, the memory budget and the counts. It is not
-// held during I/O or while the caller's code runs. The mutex of the dispatcher may be locked
-// while mu is held. The spool also uses mu. The documentation of package spool lists the methods and
-// callbacks for which mu is locked.
+// held while the caller's code runs. It is not held during I/O either, except while the spool
+// copies a call into a mapped file, which can wait for the disk. The mutex of the dispatcher may
+// be locked while mu is held. The spool also uses mu. The documentation of package spool lists
+// the methods and callbacks for which mu is locked.
 //
 // # Important files
 //

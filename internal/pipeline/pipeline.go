@@ -37,7 +37,7 @@ type Pipeline struct {
 // intake contains the fields that most calls use. It is the first field of Pipeline, so
 // that all of them share a cache line.
 type intake struct {
-	mu   sync.Mutex // guards open and the fields of Pipeline; not held during I/O or in the caller's code
+	mu   sync.Mutex // guards open and the fields of Pipeline; see the package documentation
 	open batch      // the batch that accepts calls; it may be empty
 }
 

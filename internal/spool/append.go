@@ -21,7 +21,8 @@ func (r *Record) Prepare() { r.sum = checksum(r.Body()) }
 
 // Append writes a prepared record. When it returns nil, the record survives if the process is
 // killed. now is the current time. The error is ErrFull, ErrClosed, or the reason for a failed
-// write. The caller holds Options.Mutex, which is unlocked during I/O.
+// write. The caller holds Options.Mutex, which is unlocked during I/O, except while a record is
+// copied into a mapped file.
 func (l *Log) Append(r *Record, now time.Time) error {
 	switch {
 	case l.stopped:

@@ -45,10 +45,10 @@
 // One goroutine writes acknowledgements and removes files, from Open to Close.
 //
 // A log shares the mutex of its owner, Options.Mutex. So the owner needs only one lock to write a
-// record and to account for it. The log unlocks the mutex during I/O and sets Log.writing. Until
-// writing is false again, other goroutines do not use the file of the active segment. During a
-// store in mapped memory the mutex stays locked, although the store can wait for the disk if the
-// system is writing the page.
+// record and to account for it. During I/O, the log unlocks the mutex and sets Log.writing. Until
+// writing is false again, other goroutines do not use the file of the active segment. There is
+// one exception: while Append copies a record into a mapped file without the queue, the mutex
+// stays locked, although the copy can wait for the disk if the system is writing the page.
 //
 //	mutex     methods                                                   callbacks
 //	locked    Append, Done, Room, ReadFrom, Discard, Stop, Busy, Usage  Appended, Drained
