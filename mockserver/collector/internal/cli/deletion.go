@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -69,9 +69,9 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 		return nil, usagef("--file: %w", err)
 	}
 	defer list.Close()
-	lines := bufio.NewScanner(list)
-	for mark := byteOrderMark; lines.Scan(); mark = "" {
-		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
+	lines := bufio.NewScanner(textfile.NewReader(list))
+	for lines.Scan() {
+		if user := lines.Text(); user != "" {
 			users = append(users, user)
 		}
 	}
