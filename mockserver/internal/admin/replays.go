@@ -40,6 +40,12 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 	if sel.Where, err = readWhere(in.Where); err != nil {
 		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
 	}
+	if isReversed(sel.Since, sel.Until) {
+		return sel, &webhook.FieldError{Field: "until", Problem: "is before since", Hint: "use a later time"}
+	}
+	if isReversed(sel.FailedSince, sel.FailedUntil) {
+		return sel, &webhook.FieldError{Field: "failedUntil", Problem: "is before failedSince", Hint: "use a later time"}
+	}
 	for i, typ := range in.Types {
 		if !slices.Contains(fields.StoredTypes, typ) {
 			return sel, &webhook.FieldError{Field: fmt.Sprintf("types[%d]", i), Problem: fmt.Sprintf("is %.40q", typ), Hint: "use " + strings.Join(fields.StoredTypes, ", ")}

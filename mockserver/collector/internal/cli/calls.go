@@ -49,7 +49,19 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "since", read: moment("--since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
 	flags.Var(parameter{query: q, name: "until", read: moment("--until")}, "until", "only calls received before a time or an age")
 	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition("--where")}, "where", "only calls that match a `condition` on properties, traits or context, in the syntax of the inspector's search: prop.plan:Pro, 'prop.total:>100' (repeatable)")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkRange(q, "--") }
 	return q
+}
+
+// checkRange returns an error if the range of times in a query ends before it begins. prefix precedes the names
+// of its bounds.
+func checkRange(q url.Values, prefix string) error {
+	since, _ := time.Parse(time.RFC3339Nano, q.Get("since"))
+	until, err := time.Parse(time.RFC3339Nano, q.Get("until"))
+	if err == nil && until.Before(since) {
+		return usagef("%suntil is before %ssince: use a later time or a smaller age", prefix, prefix)
+	}
+	return nil
 }
 
 // condition returns a parser that checks a condition in the syntax of the inspector's search.

@@ -461,6 +461,8 @@ func TestErrorMessages(t *testing.T) {
 		{name: "an empty destination", args: "replay  --url " + running, code: 2, want: "specify one destination: collector replay DESTINATION [flags]; collector status lists them"},
 		{name: "an empty messageId", args: "calls  --url " + running, code: 2, want: "the argument is empty: see collector calls --help"},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
+		{name: "a range that ends before it begins", args: "calls --until 2h --since 1h --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
+		{name: "a range of a replay", args: "replay crm --since 2026-01-31T12:00:00Z --until 2026-01-31T11:00:00Z --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
 		{name: "properties in another encoding", args: "send track --event E --user-id u --properties @" + written(t, `{"city":"K`+"\xf6"+`ln"}`), code: 2, want: "--properties: not UTF-8: save the file in this encoding"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,

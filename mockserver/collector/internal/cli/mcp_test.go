@@ -175,6 +175,7 @@ func TestMCPTools(t *testing.T) {
 		{"replay-none", "replay_calls", `{"destination":"crm","event":"Other"}`, true},
 		{"replay-unknown-id", "replay_calls", `{"destination":"gone","messageId":["m1","m9"]}`, true},
 		{"replay-unknown", "replay_calls", `{"destination":"nope"}`, true},
+		{"replay-range", "replay_calls", `{"destination":"gone","since":"1h","until":"2h"}`, true},
 		{"replay-state", "replay_calls", `{"destination":"gone","state":"lost"}`, true},
 	} {
 		text, failed := a.call(step.tool, step.arguments)

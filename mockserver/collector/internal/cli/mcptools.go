@@ -121,7 +121,7 @@ func (f *callFilter) query() (url.Values, error) {
 	set("since", moment("since"), f.Since)
 	set("until", moment("until"), f.Until)
 	set("where", condition("where"), f.Where...)
-	return q, errors.Join(errs...)
+	return q, errors.Join(append(errs, checkRange(q, ""))...)
 }
 
 // setGiven sets the query parameters that are not empty.
