@@ -145,8 +145,8 @@ func newCalls() *cobra.Command {
 			return usagef("--csv cannot be used with a messageId, --follow, --state rejected or --output")
 		case lists && limit >= 0 && (asCSV || c.output == "jsonl"):
 			return c.exportCalls(cmd.Context(), cmd.OutOrStdout(), q, limit, asCSV)
-		case limit < 1 || limit > 500:
-			return usagef("invalid --limit %d: use a number from 1 to 500", limit)
+		case checkLimit(limit) != nil:
+			return checkLimit(limit)
 		case follow:
 			return c.follow(cmd, args, q, limit)
 		case len(args) == 1:

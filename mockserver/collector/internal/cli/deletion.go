@@ -146,6 +146,9 @@ request and the result of each notification.`,
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
 			if len(args) == 0 {
 				return c.listDeletions(cmd)
 			}
