@@ -467,6 +467,7 @@ func TestErrorMessages(t *testing.T) {
 		{name: "a negative duration of another command", args: "delete-user u --wait=-1ns --url " + running, code: 2, want: `invalid --wait "-1ns": use a duration such as 30s or 5m`},
 		{name: "a negative timeout", args: "health --timeout -5s --url " + running, code: 1, want: `invalid --timeout "-5s": use a duration such as 30s or 5m`},
 		{name: "a limit of notifications", args: "deletions d --limit -1 --url " + running, code: 2, want: "invalid --limit -1: use a number from 1 to 500"},
+		{name: "a port that is too large", args: "dev --listen :80000", code: 2, want: `invalid --listen ":80000": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
 		{name: "properties in another encoding", args: "send track --event E --user-id u --properties @" + written(t, `{"city":"K`+"\xf6"+`ln"}`), code: 2, want: "--properties: not UTF-8: save the file in this encoding"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
