@@ -418,6 +418,7 @@ func TestErrorMessages(t *testing.T) {
 	tracking, running := serve(collector), server(t).URL
 	empty := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	number := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `null`) }))
+	page := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>welcome</html>") }))
 	nowhere, err := filepath.Abs("nowhere.yaml")
 	require.NoError(t, err)
 
@@ -468,6 +469,8 @@ func TestErrorMessages(t *testing.T) {
 		{name: "a negative timeout", args: "health --timeout -5s --url " + running, code: 1, want: `invalid --timeout "-5s": use a duration such as 30s or 5m`},
 		{name: "a limit of notifications", args: "deletions d --limit -1 --url " + running, code: 2, want: "invalid --limit -1: use a number from 1 to 500"},
 		{name: "a port that is too large", args: "dev --listen :80000", code: 2, want: `invalid --listen ":80000": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
+		{name: "a call to another server", args: "send track --event E --user-id u --url " + number, code: 1, want: "the response (200 OK) is not from a collector: check --url"},
+		{name: "a call to a page", args: "send track --event E --user-id u --url " + page, code: 1, want: "the response (200 OK) is not from a collector: check --url"},
 		{name: "properties in another encoding", args: "send track --event E --user-id u --properties @" + written(t, `{"city":"K`+"\xf6"+`ln"}`), code: 2, want: "--properties: not UTF-8: save the file in this encoding"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,

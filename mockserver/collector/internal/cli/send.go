@@ -181,10 +181,17 @@ func (c *client) sendCall(ctx context.Context, writeKey string, call any) error 
 		return err
 	}
 	status, data, err := c.exchange(req)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
+	if err != nil {
+		return err
 	}
-	return err
+	var said apiError
+	switch bad := json.Unmarshal(data, &said); {
+	case status != http.StatusOK:
+		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
+	case bad != nil || said.Success == nil || !*said.Success:
+		return answered(status, data)
+	}
+	return nil
 }
 
 // trackingRequest returns a request that sends a batch.
