@@ -365,6 +365,8 @@ func TestAdminReplays(t *testing.T) {
 	}}}, ledger)
 	_, attempts := askAdmin(t, srv, "GET", "/calls/site/m-1/attempts", "")
 	assert.Len(t, attempts["attempts"], 3)
+	_, run := replay("/destinations/hook/replays", `{"state":"delivered","messageIds":["no","m-3","none"]}`)
+	assert.Equal(t, []any{1.0, []any{"no", "none"}}, []any{run["expected"], run["missing"]})
 }
 
 func TestAdminPausesAndRemoves(t *testing.T) {

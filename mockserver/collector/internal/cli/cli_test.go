@@ -232,7 +232,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
 		{"replay-wait", []string{"replay", "crm", "--id", "m1", "--state", "delivered", "--wait"}, 0},
 		{"replay-wait-failed", []string{"replay", "gone", "--id", "m2", "--wait"}, 1},
-		{"replay-unknown-ids", []string{"replay", "gone", "--id", "m2", "--id", "m8", "--id", "m9"}, 1},
+		{"replay-unknown-ids", []string{"replay", "gone", "--id", "m2", "--id", "m8", "--id", "m9", "--wait"}, 1},
 		{"replay-unknown-id-dry", []string{"replay", "crm", "--id", "m1", "--dry-run"}, 1},
 		{"replay-neither", []string{"replay", "crm", "--dry-run", "--wait"}, 2},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
