@@ -172,6 +172,9 @@ func TestAdminErrors(t *testing.T) {
 		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"http://metadata.google.internal"}]}`, 422, "invalid", `webhooks[0].url: points to 169.254.169.254, which is not allowed: cloud metadata service 169.254.169.254/32: no setting allows it; use a different address`},
 		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `parameter limit is "0"; use a number from 1 to 500`},
 		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
+		{"GET", "/calls?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "", 400, "invalid_parameter", `parameter until is "2026-01-01T00:00:00Z"; use a time after since`},
+		{"POST", "/destinations/hook/replay", `{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`, 422, "invalid", `until: is before since: use a later time`},
+		{"POST", "/destinations/hook/replays", `{"failedSince":"2026-01-02T00:00:00Z","failedUntil":"2026-01-01T00:00:00Z"}`, 422, "invalid", `failedUntil: is before failedSince: use a later time`},
 		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `parameter state is "lost"; use pending, delivered, failed or filtered`},
 		{"GET", "/calls?type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use ` + text.Alternatives(fields.StoredTypes)},
 		{"GET", "/calls?type=track&type=trak", "", 400, "invalid_parameter", `parameter type is "trak"; use ` + text.Alternatives(fields.StoredTypes)},
@@ -362,6 +365,8 @@ func TestAdminReplays(t *testing.T) {
 	}}}, ledger)
 	_, attempts := askAdmin(t, srv, "GET", "/calls/site/m-1/attempts", "")
 	assert.Len(t, attempts["attempts"], 3)
+	_, run := replay("/destinations/hook/replays", `{"state":"delivered","messageIds":["no","m-3","none"]}`)
+	assert.Equal(t, []any{1.0, []any{"no", "none"}}, []any{run["expected"], run["missing"]})
 }
 
 func TestAdminPausesAndRemoves(t *testing.T) {

@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 )
 
 // A Plan is a tracking plan. It is immutable, so its methods may be called concurrently.
@@ -78,10 +78,10 @@ func Parse(file string, text []byte) (*Plan, error) {
 	if len(text) > MaxFileBytes {
 		return nil, Problems{{File: file, Wrong: fmt.Sprintf("is larger than %d MiB", MaxFileBytes>>20)}}
 	}
-	if !utf8.Valid(text) {
+	text, err := textfile.Decode(text)
+	if err != nil {
 		return nil, Problems{{File: file, Wrong: "is not UTF-8", Hint: "save the file in this encoding"}}
 	}
-	text = bytes.TrimPrefix(text, []byte("\uFEFF")) // the byte order mark of some editors
 	r := &reader{file: file, nodes: maxNodes}
 	parse := parseYAML
 	if isJSON(file, text) {

@@ -79,7 +79,8 @@ func (p *problems) batch(s Settings) {
 }
 
 // A BatchResponse is the optional body of a 2xx response to a [Batch]. The calls that it does not
-// name are delivered. A body that cannot be read names no call.
+// name are delivered. If a body has a field failed in another format, all calls of the batch are
+// retried. Any other body names no call.
 type BatchResponse struct {
 	Failed []FailedCall `json:"failed"`
 }

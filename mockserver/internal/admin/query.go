@@ -140,13 +140,18 @@ func (q *query) filter(f *history.CallFilter) {
 	q.text("userId", &f.UserID)
 	q.text("text", &f.Text)
 	q.time("since", &f.Since)
-	q.time("until", &f.Until)
+	if q.time("until", &f.Until); isReversed(f.Since, f.Until) {
+		q.fail("until", q.values.Get("until"), "use a time after since")
+	}
 	where := q.take("where")
 	var err error
 	if f.Where, err = readWhere(where); err != nil {
 		q.fail("where", strings.Join(where, " "), err.Error())
 	}
 }
+
+// isReversed reports whether a range of times ends before it begins. A zero time is no limit.
+func isReversed(since, until time.Time) bool { return !until.IsZero() && until.Before(since) }
 
 // readWhere parses conditions on fields of the body.
 func readWhere(conditions []string) (search.Query, error) {

@@ -37,8 +37,17 @@ func readSelection(r *http.Request) (sel engine.Selection, err error) {
 		return sel, err
 	}
 	sel = in.Selection
+	if len(sel.IDs) > 0 {
+		sel.Found = map[string]bool{}
+	}
 	if sel.Where, err = readWhere(in.Where); err != nil {
 		return sel, &webhook.FieldError{Field: "where", Problem: "cannot be read", Hint: err.Error()}
+	}
+	if isReversed(sel.Since, sel.Until) {
+		return sel, &webhook.FieldError{Field: "until", Problem: "is before since", Hint: "use a later time"}
+	}
+	if isReversed(sel.FailedSince, sel.FailedUntil) {
+		return sel, &webhook.FieldError{Field: "failedUntil", Problem: "is before failedSince", Hint: "use a later time"}
 	}
 	for i, typ := range in.Types {
 		if !slices.Contains(fields.StoredTypes, typ) {
@@ -60,11 +69,8 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := r.PathValue("destination")
-	if len(sel.IDs) > 0 {
-		sel.Found = map[string]bool{}
-	}
 	n, err := a.c.Replay(r.Context(), name, sel)
-	return replayView{name, n, sel.DryRun, slices.DeleteFunc(sel.IDs, func(id string) bool { return sel.Found[id] })}, err
+	return replayView{name, n, sel.DryRun, sel.Missing()}, err
 }
 
 // startReplay starts a replay in the background.

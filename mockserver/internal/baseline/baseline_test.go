@@ -388,13 +388,14 @@ func TestUsers(t *testing.T) {
 
 func TestInvalidFiles(t *testing.T) {
 	for file, want := range map[string]string{
-		``:                           "not a baseline: EOF",
-		`{`:                          "not a baseline: unexpected EOF",
-		`[]`:                         "not a baseline: cannot unmarshal array into Go value of type baseline.File",
-		"\uFEFF" + `{"users":[]}`:    "not a baseline of version 1: version is 0",
-		`{"version":2,"users":[]}`:   "not a baseline of version 1: version is 2",
-		`{"version":1} {}`:           "not a baseline: unexpected data after the value at byte 13",
-		`{"version":1,"users":[{}]}`: "users[0].calls must be a list of at least one call, without null",
+		``:                                     "not a baseline: EOF",
+		`{`:                                    "not a baseline: unexpected EOF",
+		`[]`:                                   "not a baseline: cannot unmarshal array into Go value of type baseline.File",
+		"{\"users\":[{\"user\":\"caf\xe9\"}]}": "not UTF-8: save the file in this encoding",
+		"\uFEFF" + `{"users":[]}`:              "not a baseline of version 1: version is 0",
+		`{"version":2,"users":[]}`:             "not a baseline of version 1: version is 2",
+		`{"version":1} {}`:                     "not a baseline: unexpected data after the value at byte 13",
+		`{"version":1,"users":[{}]}`:           "users[0].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[{}]},{"calls":[null]}]}`: "users[1].calls must be a list of at least one call, without null",
 		`{"version":1,"users":[{"calls":[1]}]}`:                   "not a baseline: cannot unmarshal number into Go struct field user.users.calls of type baseline.call",
 		`{"version":1,"users":[{"calls":[{}],"order":"none"}]}`:   `users[0].order is "none": use "any", or remove it`,

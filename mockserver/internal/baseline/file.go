@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -226,7 +226,10 @@ func Parse(data []byte) (*File, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("larger than %d MiB", MaxBytes>>20)
 	}
-	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // the byte order mark of some editors
+	data, err := textfile.Decode(data)
+	if err != nil {
+		return nil, err
+	}
 	f := &File{}
 	switch err := text.ParseJSON(data, f); {
 	case err != nil:

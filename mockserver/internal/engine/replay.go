@@ -57,6 +57,14 @@ type Selection struct {
 	Found map[string]bool `json:"-"`
 }
 
+// Missing returns the IDs that are not in Found. It returns nil if Found is nil.
+func (s *Selection) Missing() []string {
+	if s.Found == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.IDs), func(id string) bool { return s.Found[id] })
+}
+
 // byFailure reports whether the selection has a cause or a time of failure.
 func (s *Selection) byFailure() bool {
 	return s.Cause != "" || !s.FailedSince.IsZero() || !s.FailedUntil.IsZero()
@@ -187,7 +195,7 @@ func (c *Collector) StartReplay(destination string, sel Selection, expected int)
 		return "", state.Unknown("destination", destination)
 	}
 	sel.DryRun = false
-	run, err := c.runs.begin(destination, sel.Cause, expected)
+	run, err := c.runs.begin(destination, &sel, expected)
 	if err != nil {
 		return "", err
 	}

@@ -32,6 +32,7 @@ type ReplayRun struct {
 	StartedAt   time.Time `json:"startedAt"`
 	EndedAt     time.Time `json:"endedAt,omitzero"`  // time when all calls were pending again; zero while running
 	Problem     string    `json:"problem,omitempty"` // error that stopped the replay
+	Missing     []string  `json:"missing,omitempty"` // selected messageIds without a matching call
 	Expected    int       `json:"expected"`          // number of calls to replay
 	Replayed    int       `json:"replayed"`          // number of calls replayed so far
 	// Followed is the number of calls with tracked results: all calls, or the first 50,000. The
@@ -76,9 +77,9 @@ func (rs *replayRuns) newestFirst() []ReplayRun {
 	return runs
 }
 
-func (rs *replayRuns) begin(destination, cause string, expected int) (*replayRun, error) {
+func (rs *replayRuns) begin(destination string, sel *Selection, expected int) (*replayRun, error) {
 	r := &replayRun{calls: map[event.Key]tracking.State{}, ReplayRun: ReplayRun{
-		ID: strings.ToLower(rand.Text()[:12]), Destination: destination, Cause: cause, StartedAt: time.Now(), Expected: expected,
+		ID: strings.ToLower(rand.Text()[:12]), Destination: destination, Cause: sel.Cause, StartedAt: time.Now(), Missing: sel.Missing(), Expected: expected,
 	}}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -50,8 +50,9 @@ type format interface {
 	enclose(now time.Time) (before, after string)
 	// request returns the request with a body.
 	request(c Content) (Request, error)
-	// conclude adjusts the result of a request to the receiver's API.
-	conclude(a *webhook.Attempt)
+	// conclude adjusts the result of a request to the receiver's API. It returns the calls that the
+	// response refuses, by messageId.
+	conclude(a *webhook.Attempt) (refused map[string]webhook.FailedCall)
 }
 
 // formatOf returns the format of the batches of a destination.
@@ -71,7 +72,33 @@ func (array) enclose(time.Time) (before, after string) { return "[", "]" }
 
 func (a array) request(c Content) (Request, error) { return NewRequest(a.Settings, c) }
 
-func (array) conclude(*webhook.Attempt) {}
+// conclude reads the [webhook.BatchResponse].
+func (array) conclude(a *webhook.Attempt) (refused map[string]webhook.FailedCall) {
+	if a.Verdict != webhook.Success {
+		return nil
+	}
+	problem := `cannot read "failed" in the response: use {"failed": [{"messageId": "m-17"}]}`
+	if len(a.ResponseBody) >= maxBatchResponse { // it may refuse more calls
+		problem = "the response to the batch is longer than 1 MB"
+	} else if refused, ok := refusals(a.ResponseBody); ok {
+		return refused
+	}
+	a.Verdict, a.Reason, a.Error = webhook.Temporary, webhook.ReasonStatus, problem
+	return nil
+}
+
+// refusals returns the calls that the response to a batch refuses, by messageId. ok is false if the response
+// has a field failed that cannot be read.
+func refusals(body []byte) (refused map[string]webhook.FailedCall, ok bool) {
+	var response webhook.BatchResponse
+	ok = json.Unmarshal(body, &response) == nil || !text.ContainsFold(body, []byte(`"failed"`))
+	refused = map[string]webhook.FailedCall{}
+	for _, f := range response.Failed {
+		refused[f.MessageID] = f
+		ok = ok && f.MessageID != ""
+	}
+	return refused, ok
+}
 
 // Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
 // for its call. The context of the batch's first request applies to the whole batch.
@@ -162,14 +189,14 @@ func (b *Batcher) closeLocked(url string, group *batch) {
 func (b *Batcher) exchange(ctx context.Context, requests []Request) []webhook.Attempt {
 	r, err := newBatchRequest(b.format, requests, time.Now())
 	if err != nil {
-		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests)
+		return share(webhook.Attempt{Time: time.Now().UTC(), URL: requests[0].Endpoint.URL, Verdict: webhook.Permanent, Reason: webhook.ReasonRequest, Error: err.Error()}, requests, nil)
 	}
 	a := b.send(ctx, r)
-	b.format.conclude(&a)
+	refused := b.format.conclude(&a)
 	if half := len(requests) / 2; half > 0 && isRefusal(a.Status) {
 		return append(b.exchange(ctx, requests[:half]), b.exchange(ctx, requests[half:])...)
 	}
-	return share(a, requests)
+	return share(a, requests, refused)
 }
 
 // isRefusal reports whether a response can be caused by a single call of a batch.
@@ -208,19 +235,7 @@ func newBatchRequest(f format, requests []Request, now time.Time) (Request, erro
 }
 
 // share returns the result of a batch for each of its calls.
-func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
-	var response webhook.BatchResponse
-	switch {
-	case a.Verdict != webhook.Success:
-	case len(a.ResponseBody) >= maxBatchResponse: // it may name more calls
-		a.Verdict, a.Reason, a.Error = webhook.Temporary, webhook.ReasonStatus, "the response to the batch is longer than 1 MB"
-	default:
-		_ = json.Unmarshal(a.ResponseBody, &response) // another body names no calls
-	}
-	failed := map[string]webhook.FailedCall{}
-	for _, f := range response.Failed {
-		failed[f.MessageID] = f
-	}
+func share(a webhook.Attempt, requests []Request, refused map[string]webhook.FailedCall) []webhook.Attempt {
 	if len(a.ResponseBody) > KeptBody {
 		a.ResponseBody = a.ResponseBody[:KeptBody:KeptBody]
 	}
@@ -229,7 +244,7 @@ func share(a webhook.Attempt, requests []Request) []webhook.Attempt {
 	for i, r := range requests {
 		results[i] = a
 		results[i].RequestBody, results[i].Number = r.Body, r.Number
-		if f, ok := failed[r.MessageID]; ok {
+		if f, ok := refused[r.MessageID]; ok {
 			refuse(&results[i], f)
 		}
 		if r.Number < requests[lowest].Number {

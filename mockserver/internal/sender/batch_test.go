@@ -120,6 +120,7 @@ func TestBatches(t *testing.T) {
 			return 200, `{"failed":[{"messageId":"a","retry":true},{"messageId":"c","reason":"no"}]}`
 		}, "a b c", []webhook.Verdict{temporary, ok, permanent}, 0},
 		"another body means success":      {webhook.Batch{Calls: 2}, "a b", func([]string) (int, string) { return 202, "thanks" }, "a b", []webhook.Verdict{ok, ok}, 0},
+		"null names no calls":             {webhook.Batch{Calls: 2}, "a b", func([]string) (int, string) { return 200, `{"failed":null}` }, "a b", []webhook.Verdict{ok, ok}, 0},
 		"an unknown messageId is ignored": {webhook.Batch{Calls: 2}, "a b", func([]string) (int, string) { return 200, `{"failed":[{"messageId":"x"}]}` }, "a b", []webhook.Verdict{ok, ok}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +161,23 @@ func TestBatchHeadersAndResults(t *testing.T) {
 		assert.Len(t, attempts[1].Error, len("refused in the response to the batch: ")+200+len("…"))
 		assert.Equal(t, attempts[1].Error, sender.Cause(&attempts[1]), "the response lists other calls, too")
 	})
+}
+
+// TestUnreadableBatchResponse checks that calls are not lost if the receiver lists failed calls in another
+// format.
+func TestUnreadableBatchResponse(t *testing.T) {
+	for _, body := range []string{
+		`{"failed":["a"]}`, `{"failed":"a"}`, `{"failed":{"messageId":"a"}}`, `{"failed":[{"messageId":17}]}`, `{"failed":[{"messageId":"a","retry":"yes"}]}`,
+		`{"failed":[{"id":"a"}]}`, `{"failed":[null]}`, `{"Failed":["a"]}`, `{"failed":[{"messageId":"a"},]}`, `[{"messageId":"a","failed":true}]`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &batchReceiver{respond: func([]string) (int, string) { return 200, body }}
+			for _, a := range newBatcher(t, r, webhook.Batch{Calls: 2})("a", "b") {
+				assert.Equal(t, webhook.Temporary, a.Verdict, body)
+				assert.Equal(t, `cannot read "failed" in the response: use {"failed": [{"messageId": "m-17"}]}`, sender.Cause(&a))
+			}
+		})
+	}
 }
 
 func TestCanceledBatch(t *testing.T) {

@@ -58,9 +58,9 @@ func (r *relay) request(c Content) (Request, error) {
 
 // conclude applies the retry rules of the service's client libraries. After a response that does not
 // depend on the calls, the calls wait until an operator corrects the settings.
-func (r *relay) conclude(a *webhook.Attempt) {
+func (r *relay) conclude(a *webhook.Attempt) (refused map[string]webhook.FailedCall) {
 	if a.Reason != webhook.ReasonStatus {
-		return
+		return nil
 	}
 	explanation, hold := "", time.Duration(0)
 	switch policy := (&retry.Policy{}); {
@@ -75,10 +75,11 @@ func (r *relay) conclude(a *webhook.Attempt) {
 		hold = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
 	default:
 		a.Verdict, a.RetryAfter = webhook.Permanent, 0
-		return
+		return nil
 	}
 	a.Verdict, a.RetryAfter = webhook.Temporary, hold
 	a.Error += explanation
+	return nil
 }
 
 // compressors is a pool of *gzip.Writer.

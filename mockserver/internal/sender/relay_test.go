@@ -58,7 +58,8 @@ func (o *otherCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	if o.respond != nil {
 		status, header = o.respond(len(o.batches), b)
 	}
-	return &http.Response{StatusCode: status, Body: http.NoBody, Header: header}, nil
+	const other = `{"failed":["a"]}` // not a webhook.BatchResponse
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(other)), Header: header}, nil
 }
 
 // newRelay returns a function that concurrently sends identify calls with the given messageIds, and

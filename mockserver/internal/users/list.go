@@ -2,13 +2,13 @@ package users
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -23,15 +23,12 @@ func readList(kind ComputationKind, r io.Reader) roster.Seq {
 		longest, parse = 6*(MaxUserIDBytes+maxTraitBytes)+64, parseValue
 	}
 	return func(yield func(roster.Entry, error) bool) {
-		in := bufio.NewScanner(r)
+		in := bufio.NewScanner(textfile.NewReader(r))
 		in.Buffer(make([]byte, 0, 64<<10), longest+len("\r\n"))
 		n := 0
 		for in.Scan() {
 			n++
 			line := in.Bytes()
-			if n == 1 {
-				line = bytes.TrimPrefix(line, []byte("\uFEFF"))
-			}
 			if len(line) == 0 {
 				continue
 			}

@@ -21,7 +21,7 @@ func TestInterruptedWaitNamesWhatContinues(t *testing.T) {
 	} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, `{"id":"r1","destinations":[{"name":"crm"}],"calls":[{"messageId":"m1"}]}`)
+			_, _ = io.WriteString(w, `{"success":true,"id":"r1","destinations":[{"name":"crm"}],"calls":[{"messageId":"m1"}]}`)
 			if r.Method == http.MethodGet && !strings.HasSuffix(r.URL.Path, "/destinations") {
 				interrupt()
 			}

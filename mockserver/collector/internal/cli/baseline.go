@@ -165,7 +165,7 @@ func (c *client) recordRun(ctx context.Context, q url.Values) (*baseline.File, e
 // checkRetained returns an error if calls since a time may have expired. Calls expire in the order
 // of arrival, so all of them are retained if an earlier call is.
 func (c *client) checkRetained(ctx context.Context, since string) error {
-	const fix = "the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or raise limits.history in its configuration"
+	const fix = "the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or record fewer calls; it retains at most limits.history calls and 32 MiB"
 	if since == "" {
 		return errors.New(fix)
 	}

@@ -131,7 +131,7 @@ func TestBaselineNeedsAllCallsOfTheRun(t *testing.T) {
 	time.Sleep(time.Until(start)) // times have a resolution of a millisecond
 	_, _, code = run(t, "send", "page", "--name", "Home", "--user-id", "u")
 	require.Zero(t, code)
-	const lost = "collector: the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or raise limits.history in its configuration\n"
+	const lost = "collector: the collector no longer retains all calls of the run: set --since to the start of the run, restart the collector, or record fewer calls; it retains at most limits.history calls and 32 MiB\n"
 	for _, c := range []struct {
 		since, want string
 		code        int

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +50,19 @@ func (c *client) filterFlags(cmd *cobra.Command) url.Values {
 	flags.Var(parameter{query: q, name: "since", read: moment("--since")}, "since", "only calls received since a time (2026-01-31T12:00:00Z) or an age (90m)")
 	flags.Var(parameter{query: q, name: "until", read: moment("--until")}, "until", "only calls received before a time or an age")
 	flags.Var(parameter{query: q, name: "where", repeated: true, read: condition("--where")}, "where", "only calls that match a `condition` on properties, traits or context, in the syntax of the inspector's search: prop.plan:Pro, 'prop.total:>100' (repeatable)")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkRange(q, "--") }
 	return q
+}
+
+// checkRange returns an error if the range of times in a query ends before it begins. prefix precedes the names
+// of its bounds.
+func checkRange(q url.Values, prefix string) error {
+	since, _ := time.Parse(time.RFC3339Nano, q.Get("since"))
+	until, err := time.Parse(time.RFC3339Nano, q.Get("until"))
+	if err == nil && until.Before(since) {
+		return usagef("%suntil is before %ssince: use a later time or a smaller age", prefix, prefix)
+	}
+	return nil
 }
 
 // condition returns a parser that checks a condition in the syntax of the inspector's search.
@@ -133,8 +146,8 @@ func newCalls() *cobra.Command {
 			return usagef("--csv cannot be used with a messageId, --follow, --state rejected or --output")
 		case lists && limit >= 0 && (asCSV || c.output == "jsonl"):
 			return c.exportCalls(cmd.Context(), cmd.OutOrStdout(), q, limit, asCSV)
-		case limit < 1 || limit > 500:
-			return usagef("invalid --limit %d: use a number from 1 to 500", limit)
+		case checkLimit(limit) != nil:
+			return checkLimit(limit)
 		case follow:
 			return c.follow(cmd, args, q, limit)
 		case len(args) == 1:
@@ -443,8 +456,8 @@ the current plan.
 
 A replay continues in the collector if the command is interrupted. With --wait, the
 command ends when none of its calls is pending, and prints the results; the exit code is
-1 if a call failed again. If an --id has no call to replay, nothing is replayed, and the
-exit code is 1.`,
+1 if a call failed again. If an --id has no call to replay, the other calls are replayed,
+and the exit code is 1.`,
 		Example: `  collector replay crm --dry-run
   collector replay crm --since 24h --event 'Order Completed' --wait
   collector replay crm --state filtered --source web
@@ -473,13 +486,12 @@ exit code is 1.`,
 		})
 		switch r := run.read; {
 		case err != nil:
-			return err
 		case r.Problem != "":
-			return fmt.Errorf("the replay stopped early: %s", r.Problem)
+			err = fmt.Errorf("the replay stopped early: %s", r.Problem)
 		case wait && r.Failed > 0:
-			return fmt.Errorf("%s failed again: collector calls --state failed lists the reasons", count(r.Failed, "call"))
+			err = fmt.Errorf("%s failed again: collector calls --state failed lists the reasons", count(r.Failed, "call"))
 		}
-		return nil
+		return errors.Join(err, checkFound(args[0], q, run.read.Missing))
 	}
 	return c.addTo(cmd)
 }
@@ -490,10 +502,11 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, c, found, "", func(out io.Writer, found matches) error {
+	err = printAnswer(cmd, c, found, "", func(out io.Writer, found matches) error {
 		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
 	})
+	return errors.Join(err, checkFound(destination, q, found.read.Missing))
 }
 
 // matches describes the calls that a replay would select.
@@ -502,18 +515,22 @@ type matches struct {
 	Missing []string // messageIds without a call
 }
 
-// matching counts the calls that a replay would select. It returns an error if there is no call for a
-// messageId in q.
+// matching counts the calls that a replay would select.
 func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
-	found, err := ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
-	if missing := found.read.Missing; err == nil && len(missing) > 0 {
-		for i, id := range missing {
-			missing[i] = text.Quote(text.MaxRepeated, id)
-		}
-		err = fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
-			destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(missing))
+	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
+}
+
+// checkFound returns an error if messageIds of a replay have no matching call.
+func checkFound(destination string, q url.Values, missing []string) error {
+	if len(missing) == 0 {
+		return nil
 	}
-	return found, err
+	quoted := make([]string, len(missing))
+	for i, id := range missing {
+		quoted[i] = text.Quote(text.MaxRepeated, id)
+	}
+	return fmt.Errorf("%s has no matching %s call with the messageId %s: check the ID, the state and the filters",
+		destination, cmp.Or(q.Get("state"), "failed"), text.Alternatives(quoted))
 }
 
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
@@ -521,11 +538,6 @@ func (c *client) matching(ctx context.Context, destination string, q url.Values)
 // the last known status.
 func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
 	defer shown.clear()
-	if q.Has("messageId") {
-		if _, err := c.matching(ctx, destination, q); err != nil {
-			return answer[engine.ReplayRun]{}, err
-		}
-	}
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {
 		return run, err

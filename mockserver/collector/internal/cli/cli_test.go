@@ -232,7 +232,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
 		{"replay-wait", []string{"replay", "crm", "--id", "m1", "--state", "delivered", "--wait"}, 0},
 		{"replay-wait-failed", []string{"replay", "gone", "--id", "m2", "--wait"}, 1},
-		{"replay-unknown-ids", []string{"replay", "gone", "--id", "m2", "--id", "m8", "--id", "m9"}, 1},
+		{"replay-unknown-ids", []string{"replay", "gone", "--id", "m2", "--id", "m8", "--id", "m9", "--wait"}, 1},
 		{"replay-unknown-id-dry", []string{"replay", "crm", "--id", "m1", "--dry-run"}, 1},
 		{"replay-neither", []string{"replay", "crm", "--dry-run", "--wait"}, 2},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
@@ -418,6 +418,7 @@ func TestErrorMessages(t *testing.T) {
 	tracking, running := serve(collector), server(t).URL
 	empty := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	number := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `null`) }))
+	page := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>welcome</html>") }))
 	nowhere, err := filepath.Abs("nowhere.yaml")
 	require.NoError(t, err)
 
@@ -461,6 +462,16 @@ func TestErrorMessages(t *testing.T) {
 		{name: "an empty destination", args: "replay  --url " + running, code: 2, want: "specify one destination: collector replay DESTINATION [flags]; collector status lists them"},
 		{name: "an empty messageId", args: "calls  --url " + running, code: 2, want: "the argument is empty: see collector calls --help"},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
+		{name: "a range that ends before it begins", args: "calls --until 2h --since 1h --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
+		{name: "a range of a replay", args: "replay crm --since 2026-01-31T12:00:00Z --until 2026-01-31T11:00:00Z --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
+		{name: "a negative duration", args: "send track --event E --user-id u --wait -1s --url " + running, code: 2, want: `invalid --wait "-1s": use a duration such as 30s or 5m`},
+		{name: "a negative duration of another command", args: "delete-user u --wait=-1ns --url " + running, code: 2, want: `invalid --wait "-1ns": use a duration such as 30s or 5m`},
+		{name: "a negative timeout", args: "health --timeout -5s --url " + running, code: 1, want: `invalid --timeout "-5s": use a duration such as 30s or 5m`},
+		{name: "a limit of notifications", args: "deletions d --limit -1 --url " + running, code: 2, want: "invalid --limit -1: use a number from 1 to 500"},
+		{name: "a port that is too large", args: "dev --listen :80000", code: 2, want: `invalid --listen ":80000": use an address such as 127.0.0.1:8765, or :8765 to accept connections from other machines`},
+		{name: "a call to another server", args: "send track --event E --user-id u --url " + number, code: 1, want: "the response (200 OK) is not from a collector: check --url"},
+		{name: "a call to a page", args: "send track --event E --user-id u --url " + page, code: 1, want: "the response (200 OK) is not from a collector: check --url"},
+		{name: "properties in another encoding", args: "send track --event E --user-id u --properties @" + written(t, `{"city":"K`+"\xf6"+`ln"}`), code: 2, want: "--properties: not UTF-8: save the file in this encoding"},
 		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector requires its admin token: set --token-file or COLLECTOR_TOKEN"},
 		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
 			want: "invalid admin token: use the token in the file set by admin.tokenFile"},

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
@@ -69,9 +69,9 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 		return nil, usagef("--file: %w", err)
 	}
 	defer list.Close()
-	lines := bufio.NewScanner(list)
-	for mark := byteOrderMark; lines.Scan(); mark = "" {
-		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
+	lines := bufio.NewScanner(textfile.NewReader(list))
+	for lines.Scan() {
+		if user := lines.Text(); user != "" {
 			users = append(users, user)
 		}
 	}
@@ -146,6 +146,9 @@ request and the result of each notification.`,
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
 			if len(args) == 0 {
 				return c.listDeletions(cmd)
 			}

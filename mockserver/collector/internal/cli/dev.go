@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -172,7 +171,7 @@ func (f *devFlags) config() (*config.Config, error) {
 	if f.quiet && f.json {
 		return nil, usagef("--quiet and --json cannot be used together")
 	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+	if !config.IsAddress(f.listen) {
 		return nil, usagef("invalid --listen %q: use an address such as %s, or :8765 to accept connections from other machines", f.listen, config.DefaultListen)
 	}
 	data, err := filepath.Abs(f.data)

@@ -51,7 +51,7 @@ not respond; 2 if the command line or the file is invalid.`,
 		if err := requireOne(cmd, "file"); err != nil {
 			return err
 		}
-		if within < 0 || within > expect.MaxWithin {
+		if within > expect.MaxWithin {
 			return usagef("invalid --within %v: use a duration of at most %v", within, expect.MaxWithin)
 		}
 		report, doc, err := c.expect(cmd, file, within)

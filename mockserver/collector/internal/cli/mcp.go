@@ -103,7 +103,15 @@ func (f *mcpFlags) check(devOnly *pflag.FlagSet) (err error) {
 	if f.http == "" && (f.httpTokenFile != "" || len(f.httpHosts) > 0) {
 		return usagef("--http-token-file and --http-host require --http")
 	}
-	return err
+	// Errors at the start are easier to see than errors of each tool.
+	_, badKey := usedKey(f.writeKey)
+	if err = errors.Join(err, badKey); err != nil || f.embedded {
+		return err
+	}
+	_, badURL := f.base()
+	_, badToken := f.token()
+	_, badCA := f.client.http()
+	return errors.Join(badURL, badToken, badCA)
 }
 
 func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
@@ -194,7 +202,7 @@ func (f *mcpFlags) guard() (*access.Guard, error) {
 			return nil, err
 		}
 	}
-	if _, _, err := net.SplitHostPort(f.http); err != nil {
+	if !config.IsAddress(f.http) {
 		return nil, usagef("invalid --http %q: use an address such as 127.0.0.1:8766", f.http)
 	}
 	admin, err := f.token()

@@ -173,8 +173,10 @@ func TestMCPTools(t *testing.T) {
 		{"replay-dry-cause", "replay_calls", `{"destination":"gone","cause":"other","dryRun":true}`, false},
 		{"replay", "replay_calls", `{"destination":"gone","messageId":["m1"]}`, false},
 		{"replay-none", "replay_calls", `{"destination":"crm","event":"Other"}`, true},
-		{"replay-unknown-id", "replay_calls", `{"destination":"gone","messageId":["m1","m9"]}`, true},
+		{"replay-unknown-id", "replay_calls", `{"destination":"gone","messageId":["m1","m9"]}`, false},
+		{"replay-unknown-ids", "replay_calls", `{"destination":"gone","messageId":["m8","m9"]}`, true},
 		{"replay-unknown", "replay_calls", `{"destination":"nope"}`, true},
+		{"replay-range", "replay_calls", `{"destination":"gone","since":"1h","until":"2h"}`, true},
 		{"replay-state", "replay_calls", `{"destination":"gone","state":"lost"}`, true},
 	} {
 		text, failed := a.call(step.tool, step.arguments)
@@ -508,6 +510,11 @@ func TestMCPFlags(t *testing.T) {
 		{"--forward crm=http://localhost:3000", "", 2, "--forward requires --dev"},
 		{"--http-host a", "", 2, "--http-token-file and --http-host require --http"},
 		{"--http 8766", "", 2, `invalid --http "8766": use an address such as 127.0.0.1:8766`},
+		{"--http 127.0.0.1:80000", "", 2, `invalid --http "127.0.0.1:80000": use an address such as 127.0.0.1:8766`},
+		{"--url ::", "", 2, `invalid --url "::": use a URL such as http://127.0.0.1:8765`},
+		{"--token-file missing", "", 2, "--token-file: open missing: no such file or directory"},
+		{"--ca-file missing", "", 2, "--ca-file: open missing: no such file or directory"},
+		{"--dev --write-key key:", "", 2, "--write-key: contains a colon, which Basic authentication cannot transmit: use letters and digits"},
 		{"--http :0", "", 2, "--http :0 accepts connections from other machines: set --http-token-file, or use an address such as 127.0.0.1:8766"},
 		{"--http 127.0.0.1:0", "admin", 2, "--http requires --http-token-file if the collector has an admin token: otherwise every program that can connect would have the token's access"},
 		{"--http 127.0.0.1:0 --http-token-file missing", "", 2, "--http-token-file: open missing: no such file or directory"},

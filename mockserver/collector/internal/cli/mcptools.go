@@ -121,7 +121,7 @@ func (f *callFilter) query() (url.Values, error) {
 	set("since", moment("since"), f.Since)
 	set("until", moment("until"), f.Until)
 	set("where", condition("where"), f.Where...)
-	return q, errors.Join(errs...)
+	return q, errors.Join(append(errs, checkRange(q, ""))...)
 }
 
 // setGiven sets the query parameters that are not empty.
@@ -647,6 +647,9 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	setGiven(q, map[string]string{"state": in.State, "cause": in.Cause})
 	if in.DryRun {
 		found, err := t.matching(ctx, in.Destination, q)
+		if err == nil {
+			err = checkFound(in.Destination, q, found.read.Missing)
+		}
 		r.Summary = count(found.read.Calls, "call") + " to replay"
 		return r, err
 	}
@@ -656,12 +659,16 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	if err != nil && (waiting.Err() == nil || run.read.ID == "") {
 		return r, err
 	}
+	missing := checkFound(in.Destination, q, run.read.Missing)
 	if !run.read.Goes() && run.read.Replayed == 0 && run.read.Problem == "" {
-		return r, errors.New("no calls to replay: use fewer filters, or another state")
+		return r, cmp.Or(missing, errors.New("no calls to replay: use fewer filters, or another state"))
 	}
 	r.Summary = replayText(run.read, true)
 	if err != nil {
 		r.Summary += fmt.Sprintf("; %s after %v: list them with search_calls", count(run.read.Pending, "pending call"), wait)
+	}
+	if missing != nil {
+		r.Summary += "; " + missing.Error()
 	}
 	if run.read.Problem != "" {
 		r.Untrusted = map[string]any{"problem": safeText(run.read.Problem)}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 )
 
 // maxLine is the maximum length of an input line without its end, in bytes.
@@ -76,7 +78,7 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 		name = "standard input"
 	}
 	defer in.Close()
-	r := bufio.NewReaderSize(in, 1<<16)
+	r := textfile.NewReader(in)
 	first, err := firstByte(r)
 	if err == nil && first == '[' {
 		err = readArray(r, name, each)
@@ -92,15 +94,8 @@ func readFile(cmd *cobra.Command, name string, each func(place string, call []by
 	return cmd.Context().Err()
 }
 
-// byteOrderMark is the mark that some editors write at the beginning of a file.
-const byteOrderMark = "\uFEFF"
-
-// firstByte removes a byte order mark, and returns the first byte that is not white space, without
-// consuming it.
+// firstByte returns the first byte that is not white space, without consuming it.
 func firstByte(r *bufio.Reader) (byte, error) {
-	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = r.Discard(len(mark))
-	}
 	for n := 1; ; n++ {
 		text, err := r.Peek(n)
 		if err != nil {

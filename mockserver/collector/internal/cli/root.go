@@ -66,6 +66,7 @@ collector health exits with 1 instead of 2.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
+	root.PersistentPreRunE = checkDurations
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("collector {{.Version}}\n")
 	root.AddGroup(

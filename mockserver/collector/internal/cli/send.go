@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -127,7 +128,11 @@ func readObject(s string) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte(byteOrderMark)))
+	text, err := textfile.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSpace(text)
 	if !json.Valid(text) || text[0] != '{' {
 		return nil, fmt.Errorf(`%.60q is not a JSON object: use one such as '{"plan":"Pro"}'`, text)
 	}
@@ -176,10 +181,17 @@ func (c *client) sendCall(ctx context.Context, writeKey string, call any) error 
 		return err
 	}
 	status, data, err := c.exchange(req)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
+	if err != nil {
+		return err
 	}
-	return err
+	var said apiError
+	switch bad := json.Unmarshal(data, &said); {
+	case status != http.StatusOK:
+		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
+	case bad != nil || said.Success == nil || !*said.Success:
+		return answered(status, data)
+	}
+	return nil
 }
 
 // trackingRequest returns a request that sends a batch.

@@ -137,6 +137,24 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
 }
 
+// checkDurations returns an error for a flag with a negative duration.
+func checkDurations(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if d, _ := cmd.Flags().GetDuration(f.Name); d < 0 {
+			err = usagef("invalid --%s %q: use %s", f.Name, d, valueOf(f))
+		}
+	})
+	return err
+}
+
+// checkLimit returns an error for a --limit that the API refuses.
+func checkLimit(limit int) error {
+	if limit < 1 || limit > 500 {
+		return usagef("invalid --limit %d: use a number from 1 to 500", limit)
+	}
+	return nil
+}
+
 // hintForFlag returns a hint for a flag that a command does not have. It names the commands of the
 // group that have the flag, or a similar flag.
 func hintForFlag(cmd *cobra.Command, flag string) string {

@@ -95,12 +95,18 @@ func (c *Config) checkListeners(wrong report) {
 
 // checkAddress reports an invalid listener address, and returns whether the address is valid.
 func checkAddress(wrong report, field, address string) bool {
-	_, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+	if !IsAddress(address) {
 		wrong(field, "is "+text.Quote(text.MaxRepeated, address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
 		return false
 	}
 	return true
+}
+
+// IsAddress reports whether a listener can have an address. Its host may be empty.
+func IsAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	n, bad := strconv.Atoi(port)
+	return err == nil && bad == nil && n >= 0 && n <= 65535
 }
 
 // Loopback reports whether a listener accepts connections only from this machine.

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
 )
 
 // MaxBytes is the maximum size of a document.
@@ -27,9 +28,6 @@ type Document struct {
 // maxDepth is the maximum number of nested levels of a document.
 const maxDepth = 100
 
-// mark is the byte order mark, which some editors write at the beginning of a file.
-var mark = []byte("\uFEFF")
-
 // A SyntaxError is a syntax error in a document.
 type SyntaxError struct {
 	Line, Column int // from 1; 0 if unknown
@@ -41,14 +39,14 @@ func (e *SyntaxError) Error() string { return e.Problem }
 
 // Parse returns the root node of a document, or nil if the document is empty. Syntax errors
 // have the type *SyntaxError.
-func Parse(text []byte) (ast.Node, error) {
-	if len(text) > MaxBytes {
+func Parse(data []byte) (ast.Node, error) {
+	if len(data) > MaxBytes {
 		return nil, &SyntaxError{Problem: fmt.Sprintf("larger than %d bytes", MaxBytes)}
 	}
-	if !utf8.Valid(text) {
-		return nil, &SyntaxError{Problem: "not UTF-8: save the file in this encoding"}
+	text, err := textfile.Decode(data)
+	if err != nil {
+		return nil, &SyntaxError{Problem: err.Error()}
 	}
-	text = bytes.TrimPrefix(text, mark)
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
 		return nil, err
@@ -96,9 +94,8 @@ func checkDepth(tokens token.Tokens) error {
 }
 
 // Read decodes a document. Syntax errors have the type *SyntaxError.
-func Read(text []byte) (*Document, error) {
-	text = bytes.TrimPrefix(text, mark)
-	root, err := Parse(text)
+func Read(data []byte) (*Document, error) {
+	root, err := Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +105,10 @@ func Read(text []byte) (*Document, error) {
 	d := &Document{root: root}
 	if aliases := ast.Filter(ast.AliasType, root); len(aliases) > 0 {
 		return nil, errorAt(aliases[0].GetToken(), "aliases are not supported; write out the value")
+	}
+	text, err := textfile.Decode(data)
+	if err != nil {
+		return nil, err
 	}
 	if json.Valid(text) { // YAML parses some numbers differently
 		return d, d.decode(text)
