@@ -58,11 +58,11 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	}
 }
 
-// hold pauses new calls until a time.
-func (g *gate) hold(until time.Time) {
+// pauseUntil pauses new calls until a time.
+func (g *gate) pauseUntil(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limiter.hold(until) // waiting calls notice the pause when another call ends
+	g.limiter.pauseUntil(until) // waiting calls notice the pause when another call ends
 }
 
 // run runs the calls of an entry as they are admitted, and returns when all running calls have
@@ -122,14 +122,14 @@ func (g *gate) expired(l *gateEntry, now time.Time) bool {
 func (g *gate) isOpen(t *ticket) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return t.line.ctx.Err() == nil && !g.limiter.isHeld(time.Now())
+	return t.line.ctx.Err() == nil && !g.limiter.isPaused(time.Now())
 }
 
-// isHeld reports whether a receiver has requested a pause that has not ended.
-func (g *gate) isHeld() bool {
+// isPaused reports whether a receiver has requested a pause that has not ended.
+func (g *gate) isPaused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limiter.isHeld(time.Now())
+	return g.limiter.isPaused(time.Now())
 }
 
 // isShut reports whether the destination is unreachable and no probe is in flight or scheduled
@@ -343,12 +343,12 @@ func (g *gate) recoveredAt() time.Time {
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the
 // next probe of an unreachable destination, and the end of a pause.
-func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.Time) {
+func (g *gate) state() (is breakerState, failures int, probeAt, pausedUntil time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	if g.limiter.isHeld(time.Now()) {
-		heldUntil = g.limiter.heldUntil
+	if g.limiter.isPaused(time.Now()) {
+		pausedUntil = g.limiter.pausedUntil
 	}
-	return b.state(), max(b.failed, b.missed), b.probeAt, heldUntil
+	return b.state(), max(b.failed, b.missed), b.probeAt, pausedUntil
 }

@@ -417,7 +417,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		if idle && m.breaker.next(now).IsZero() {
 			want = &journal.Want{}
 		}
-	case len(m.entries) < minEntries, idle && leased <= maxHeldCalls:
+	case len(m.entries) < minEntries, idle && leased <= maxLeasedCalls:
 		want = &journal.Want{}
 	default:
 		want = &taken

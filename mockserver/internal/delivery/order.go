@@ -25,14 +25,14 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	if !to.IsOrdered() {
 		return nil
 	}
-	held, release, err := reader.Hold(ctx)
+	owned, release, err := reader.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	o := &ordering{Ordering: to, reader: reader, held: held, release: release, admitting: newScope(w.admission())}
-	o.requests = &requests{parent: newScope(w.requests.parent), held: held}
-	context.AfterFunc(held, o.admitting.end)
-	context.AfterFunc(held, o.requests.parent.end)
+	o := &ordering{Ordering: to, reader: reader, owned: owned, release: release, admitting: newScope(w.admission())}
+	o.requests = &requests{parent: newScope(w.requests.parent), owned: owned}
+	context.AfterFunc(owned, o.admitting.end)
+	context.AfterFunc(owned, o.requests.parent.end)
 	if o.queues, err = w.loadQueues(ctx, reader, to); err != nil {
 		o.end()
 		return err

@@ -73,7 +73,7 @@ type userQueues struct {
 // parkedEntries is the part of journal.Reader that controls parked entries.
 type parkedEntries interface {
 	Resume(position uint64)
-	Keeps(position uint64) bool
+	IsPending(position uint64) bool
 }
 
 // A queuedEntry is a leased entry with calls in queues.
@@ -193,7 +193,7 @@ func (qs *userQueues) sweep() {
 	}
 	now := qs.now()
 	for _, q := range qs.byUser {
-		for first := q.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !qs.journal.Keeps(first.position); first = q.first() {
+		for first := q.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !qs.journal.IsPending(first.position); first = q.first() {
 			at, _ := q.find(first.position)
 			q.removeAt(at)
 			qs.wake(q, 0)

@@ -247,10 +247,10 @@ func TestOrderSwitchedOff(t *testing.T) {
 	})
 }
 
-// heldElsewhere is a reader of a queue that another process has locked.
-type heldElsewhere struct{ journal.Reader }
+// ownedElsewhere is a reader of a queue that another process owns.
+type ownedElsewhere struct{ journal.Reader }
 
-func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) {
+func (ownedElsewhere) Acquire(ctx context.Context) (context.Context, func(), error) {
 	<-ctx.Done()
 	return nil, nil, ctx.Err()
 }
@@ -480,8 +480,8 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 // notParked is a journal that contains all calls and has no parked entries.
 type notParked struct{}
 
-func (notParked) Resume(uint64)     {}
-func (notParked) Keeps(uint64) bool { return true }
+func (notParked) Resume(uint64)         {}
+func (notParked) IsPending(uint64) bool { return true }
 
 // TestWaitForDuePredecessor checks that a call waits briefly for an earlier call that is due but
 // not leased yet, because parking and resuming the later call would cost more.
@@ -508,19 +508,19 @@ func TestWaitForDuePredecessor(t *testing.T) {
 	}
 }
 
-// A heldOnce is a reader with a lock that is lost when the context lost is canceled. It counts
-// releases of the lock.
-type heldOnce struct {
+// An ownedReader is a reader whose ownership ends when the context lost is canceled. It counts
+// releases.
+type ownedReader struct {
 	journal.Reader
 	lost     context.Context
 	released atomic.Int64
 }
 
-func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
+func (r *ownedReader) Acquire(context.Context) (context.Context, func(), error) {
 	return r.lost, func() { r.released.Add(1) }, nil
 }
 
-// TestPausedWorkerReleasesDestination checks that a paused worker releases its lock.
+// TestPausedWorkerReleasesDestination checks that a paused worker releases its destination.
 func TestPausedWorkerReleasesDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -530,25 +530,25 @@ func TestPausedWorkerReleasesDestination(t *testing.T) {
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		lost, lose := context.WithCancel(t.Context())
-		held := &heldOnce{Reader: reader, lost: lost}
+		owned := &ownedReader{Reader: reader, lost: lost}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
-		w.Update(d, held)
+		w.Update(d, owned)
 		w.Start()
 		synctest.Wait()
 		d.Paused = true
 		w.Update(d, nil)
 		synctest.Wait()
-		assert.EqualValues(t, 1, held.released.Load())
+		assert.EqualValues(t, 1, owned.released.Load())
 		lose()
 		synctest.Wait() // until the worker waits
 		w.Stop()
 	})
 }
 
-// TestOrderSwitchedOffWhileHeldElsewhere checks that a worker that waits for the lock of another
-// process can switch to unordered delivery.
-func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
+// TestOrderSwitchedOffWhileOwnedElsewhere checks that a worker that waits until another process
+// releases the destination can switch to unordered delivery.
+func TestOrderSwitchedOffWhileOwnedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
@@ -558,7 +558,7 @@ func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
 		require.NoError(t, err)
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
-		w.Update(d, &wantsOf{heldElsewhere{reader}, wants})
+		w.Update(d, &wantsOf{ownedElsewhere{reader}, wants})
 		w.Start()
 		synctest.Wait()
 		require.Empty(t, wants)

@@ -44,16 +44,16 @@ type Collector struct {
 	causes   *stats.Causes       // failures by cause
 	shapes   *shapes.Shapes      // observed properties of events
 
-	settings  appliedSettings
-	workers   workers
-	gone      backgroundWriter[goneMark]
-	held      backgroundWriter[hold]
-	holds     atomic.Pointer[map[string]hold] // stored pauses; nil before they are loaded
-	replaying chan struct{}                   // semaphore: one Replay runs at a time
-	runs      replayRuns                      // background replays
-	life      context.Context                 // canceled when the collector is drained
-	end       context.CancelFunc              // cancels life
-	unready   atomic.Bool                     // the last message logged by logReady was "not ready"
+	settings     appliedSettings
+	workers      workers
+	gone         backgroundWriter[goneMark]
+	newPauses    backgroundWriter[requestedPause]
+	storedPauses atomic.Pointer[map[string]requestedPause] // nil before they are loaded
+	replaying    chan struct{}                             // semaphore: one Replay runs at a time
+	runs         replayRuns                                // background replays
+	life         context.Context                           // canceled when the collector is drained
+	end          context.CancelFunc                        // cancels life
+	unready      atomic.Bool                               // the last message logged by logReady was "not ready"
 }
 
 // appliedSettings contains the current settings and their origins.
@@ -202,14 +202,14 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
 		OnGone:     c.onGone,
-		OnHold:     c.onHeld,
+		OnPause:    c.onPause,
 		Aliases:    newAliasStore(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
 	defer c.workers.mu.Unlock()
-	if until := c.heldUntil(&d); !until.IsZero() {
-		w.Hold(until)
+	if until := c.pausedUntil(&d); !until.IsZero() {
+		w.PauseUntil(until)
 	}
 	c.workers.byName[d.Name] = w
 	if c.life.Err() != nil {
@@ -316,7 +316,7 @@ func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
 	defer c.gone.wait() // after close has released the lock
-	defer c.held.wait()
+	defer c.newPauses.wait()
 	return c.close()
 }
 
@@ -331,7 +331,7 @@ func (c *Collector) close() error {
 	c.runs.close()
 	running := c.workers.all()
 	for _, w := range running {
-		w.BreakOff()
+		w.Abort()
 	}
 	for _, w := range running {
 		w.Stop()

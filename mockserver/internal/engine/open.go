@@ -39,7 +39,7 @@ func New(config Config) (*Collector, error) {
 		shapes:   shapes.New(),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.gone.store, c.held.store = c.storeGone, c.storeHold
+	c.gone.store, c.newPauses.store = c.storeGone, c.storePause
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (c *Collector) open(defined settings.Settings) error {
 		cancel()
 		return fmt.Errorf("mockserver: could not watch the stored settings: %w", err)
 	}
-	holds, err := c.config.Store.Watch(ctx, holdsKey)
+	pauses, err := c.config.Store.Watch(ctx, pausesKey)
 	if err == nil {
-		err = c.loadHolds(ctx) // before the destinations start
+		err = c.loadPauses(ctx) // before the destinations start
 	}
 	if err != nil {
 		cancel()
@@ -131,7 +131,7 @@ func (c *Collector) open(defined settings.Settings) error {
 		return err
 	}
 	following.Go(func() { c.follow(ctx, changes, c.catchUp) })
-	following.Go(func() { c.follow(ctx, holds, c.loadHolds) })
+	following.Go(func() { c.follow(ctx, pauses, c.loadPauses) })
 	return nil
 }
 
