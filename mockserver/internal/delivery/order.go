@@ -60,16 +60,16 @@ func (w *Worker) endOrder() {
 
 // loadQueues loads the waiting calls from the journal.
 func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*userQueues, error) {
-	ls := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
+	qs := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
 	pairs, err := w.Aliases.Load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("could not load linked user IDs: %w", err)
 	}
 	for _, pair := range pairs {
-		ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
+		qs.join(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
-		ls.add(&e, due)
+		qs.add(&e, due)
 		return ctx.Err() == nil
 	}); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to track
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ls.start()
-	return ls, nil
+	qs.start()
+	return qs, nil
 }
 
 // An orderedEntry is a leased entry whose calls are delivered in order.

@@ -264,15 +264,15 @@ func newEntry(position uint64) *journal.Entry {
 // time ends after all entries with earlier calls. Otherwise a new process might find the entry
 // without the earlier ones.
 func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	waiting, between, last := newEntry(1), newEntry(2), newEntry(3)
 	waiting.Attempt = 2
-	ls.begin(waiting)
-	ls.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
-	atWork := ls.begin(between)
-	e := ls.begin(last)
+	qs.begin(waiting)
+	qs.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	atWork := qs.begin(between)
+	e := qs.begin(last)
 	e.open = 1
-	_, ok := ls.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
+	_, ok := qs.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
 	require.False(t, ok)
 	assert.Contains(t, e.predecessors, atWork)
 }
@@ -291,10 +291,10 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 			waiting, leased := newUserQueues(notParked{}, test.overtake), newUserQueues(notParked{}, test.overtake)
 			waiting.add(&test.entry, time.Now())
 			leased.begin(&test.entry)
-			for _, ls := range []*userQueues{waiting, leased} {
-				_, _, found := ls.at(&test.entry.Calls[0], 1)
+			for _, qs := range []*userQueues{waiting, leased} {
+				_, _, found := qs.at(&test.entry.Calls[0], 1)
 				assert.False(t, found)
-				_, _, found = ls.at(&test.entry.Calls[1], 2)
+				_, _, found = qs.at(&test.entry.Calls[1], 2)
 				assert.True(t, found)
 			}
 		})
@@ -303,16 +303,16 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 
 // TestFinishSkipsCallsOfOtherEntries finishes an entry whose first call another entry has taken over.
 func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	both := journal.Entry{First: 1, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}, {UserID: "v"}}}
-	e := ls.begin(&both)
-	other := ls.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
-	ls.end(&both.Calls[1], 2)
-	ls.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
-	l, at, found := ls.at(&both.Calls[0], 1)
+	e := qs.begin(&both)
+	other := qs.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
+	qs.end(&both.Calls[1], 2)
+	qs.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
+	q, at, found := qs.at(&both.Calls[0], 1)
 	require.True(t, found)
-	assert.Same(t, other, l.calls[at].entry)
-	_, _, found = ls.at(&both.Calls[1], 2)
+	assert.Same(t, other, q.calls[at].entry)
+	_, _, found = qs.at(&both.Calls[1], 2)
 	assert.False(t, found, "the call has ended")
 }
 
@@ -378,21 +378,21 @@ func TestCallsAreRepeatedAfterAFailedStore(t *testing.T) {
 // TestFinishedEntriesAreReleased checks that the entries of a user who always has pending calls do
 // not stay in memory: each entry is the predecessor of the next one.
 func TestFinishedEntriesAreReleased(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	var first weak.Pointer[queuedEntry]
 	var last *queuedEntry
 	var before *journal.Entry
 	for n := range uint64(3) {
 		entry := newEntry(n)
-		e := ls.begin(entry)
-		_, wait := ls.check(e, &entry.Calls[0], n, note{})
+		e := qs.begin(entry)
+		_, wait := qs.check(e, &entry.Calls[0], n, note{})
 		require.Nil(t, wait)
-		ls.end(&entry.Calls[0], n)
+		qs.end(&entry.Calls[0], n)
 		if last == nil {
 			first = weak.Make(e)
 		} else {
 			require.Contains(t, e.predecessors, last)
-			ls.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
+			qs.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
 		}
 		last, before = e, entry
 	}
@@ -404,24 +404,24 @@ func TestFinishedEntriesAreReleased(t *testing.T) {
 // TestEarlierCallWaitsForACallInFlight checks that a call that is leased after a later call of its
 // user, for example because its first read failed, is not attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
-	for name, end := range map[string]func(ls *userQueues, e *journal.Entry){
-		"delivered": func(ls *userQueues, e *journal.Entry) { ls.end(&e.Calls[0], e.First) },
-		"postponed": func(ls *userQueues, e *journal.Entry) {
-			ls.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
+	for name, end := range map[string]func(qs *userQueues, e *journal.Entry){
+		"delivered": func(qs *userQueues, e *journal.Entry) { qs.end(&e.Calls[0], e.First) },
+		"postponed": func(qs *userQueues, e *journal.Entry) {
+			qs.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newUserQueues(notParked{}, false)
+			qs := newUserQueues(notParked{}, false)
 			earlier, later := newEntry(1), newEntry(2)
-			active := ls.begin(later)
-			_, wait := ls.check(active, &later.Calls[0], 2, note{})
+			active := qs.begin(later)
+			_, wait := qs.check(active, &later.Calls[0], 2, note{})
 			require.Nil(t, wait)
-			e := ls.begin(earlier)
-			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			e := qs.begin(earlier)
+			_, wait = qs.check(e, &earlier.Calls[0], 1, note{})
 			require.NotNil(t, wait, "two calls of the user are in flight")
-			end(ls, later)
+			end(qs, later)
 			<-wait
-			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			_, wait = qs.check(e, &earlier.Calls[0], 1, note{})
 			assert.Nil(t, wait)
 		})
 	}
@@ -430,40 +430,40 @@ func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 // TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
 func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
+		happens func(qs *userQueues, calls []*journal.Entry, entries []*queuedEntry)
 		want    []int // indices of the notified calls, except the first call
 	}{
-		"the next one waits in the journal": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
-		"one behind others ends":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
-		"the first is overtaken":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
-		"the first is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.postpone(&calls[0].Calls[0], 0, time.Now())
+		"the next one waits in the journal": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends":            {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken":            {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is postponed": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.postpone(&calls[0].Calls[0], 0, time.Now())
 		}, []int{1, 2, 3}},
-		"a later one is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.postpone(&calls[1].Calls[0], 1, time.Now())
+		"a later one is postponed": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.postpone(&calls[1].Calls[0], 1, time.Now())
 		}, nil},
-		"the next failed before": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
-			ls.end(&calls[0].Calls[0], 0)
+		"the next failed before": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
+			qs.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
-		"the queue is merged": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
-			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
+		"the queue is merged": {func(qs *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
+			qs.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newUserQueues(notParked{}, false)
+			qs := newUserQueues(notParked{}, false)
 			var calls []*journal.Entry
 			var entries []*queuedEntry
 			for n := range uint64(4) {
 				calls = append(calls, newEntry(n))
-				entries = append(entries, ls.begin(calls[n]))
+				entries = append(entries, qs.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
-				_, waits[n] = ls.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
+				_, waits[n] = qs.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
 				require.NotNil(t, waits[n])
 			}
-			test.happens(ls, calls, entries)
+			test.happens(qs, calls, entries)
 			var looks []int
 			for n := 1; n < len(calls); n++ {
 				select {
@@ -489,19 +489,19 @@ func TestWaitForDuePredecessor(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ls := newUserQueues(notParked{}, false)
+				qs := newUserQueues(notParked{}, false)
 				entry := func(position uint64) *journal.Entry { // the entry was postponed once
 					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 				}
 				before, behind := entry(1), entry(2)
-				ls.add(before, time.Now())
-				e := ls.begin(behind)
+				qs.add(before, time.Now())
+				e := qs.begin(behind)
 				e.open = 1
 				if comes {
-					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
-					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
+					time.AfterFunc(stayLeased/2, func() { qs.begin(before) })
+					time.AfterFunc(2*stayLeased, func() { qs.end(&before.Calls[0], 1) })
 				}
-				_, ok := ls.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
+				_, ok := qs.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
 				assert.Equal(t, comes, ok)
 			})
 		})
@@ -632,31 +632,31 @@ func TestMemoryOfManyQueuedUsers(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
-		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
+		qs.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
 	}
 	taken := float64(heap()) - float64(before)
-	t.Logf("%d users with two calls each take %.1f MB", len(ls.byUser), taken/1e6)
+	t.Logf("%d users with two calls each take %.1f MB", len(qs.byUser), taken/1e6)
 	assert.Less(t, taken, 100e6)
-	runtime.KeepAlive(ls)
+	runtime.KeepAlive(qs)
 }
 
 // TestMergedUsersAreForgotten checks that the oldest merged users without calls are deleted.
 func TestMergedUsersAreForgotten(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	for n := range maxJoined {
-		ls.join(ls.queue(keyOfUser(fmt.Sprint("a", n))), ls.queue(keyOfUser(fmt.Sprint("b", n))))
+		qs.join(qs.queue(keyOfUser(fmt.Sprint("a", n))), qs.queue(keyOfUser(fmt.Sprint("b", n))))
 	}
-	assert.Len(t, ls.byUser, maxJoined)
-	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
-	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+	assert.Len(t, qs.byUser, maxJoined)
+	assert.NotContains(t, qs.byUser, keyOfUser("a0"))
+	assert.Contains(t, qs.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
 
 	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest merged user that remains
-	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
-	_, _, found := ls.at(&alias, 0)
+	qs.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
+	_, _, found := qs.at(&alias, 0)
 	assert.True(t, found, "the oldest merged pair is kept")
 }
 

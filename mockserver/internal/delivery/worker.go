@@ -204,8 +204,8 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 
 // recovered schedules waiting first calls immediately, because the destination works again.
 func (w *Worker) recovered() {
-	if ls := w.queues.Load(); ls != nil {
-		ls.retryNow()
+	if qs := w.queues.Load(); qs != nil {
+		qs.retryNow()
 	}
 }
 
