@@ -8,11 +8,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// maxJoined is the maximum number of IDs of merged users without pending calls.
-const maxJoined = 100_000
+// maxLinkedIDs is the maximum number of linked IDs of users without pending calls.
+const maxLinkedIDs = 100_000
 
-// joinedBy returns the keys of the two IDs that an alias call links.
-func joinedBy(c *tracking.Call) (pair [2]event.Key, ok bool) {
+// linkedIDs returns the keys of the two IDs that an alias call links.
+func linkedIDs(c *tracking.Call) (pair [2]event.Key, ok bool) {
 	user := userOf(c)
 	if c.Type != "alias" || user == "" || c.PreviousID == "" || c.PreviousID == user {
 		return pair, false
@@ -20,8 +20,8 @@ func joinedBy(c *tracking.Call) (pair [2]event.Key, ok bool) {
 	return [2]event.Key{keyOfUser(user), keyOfUser(c.PreviousID)}, true
 }
 
-// join merges two queues.
-func (qs *userQueues) join(a, b *userQueue) *userQueue {
+// merge merges two queues.
+func (qs *userQueues) merge(a, b *userQueue) *userQueue {
 	if a == b {
 		return a
 	}
@@ -30,7 +30,7 @@ func (qs *userQueues) join(a, b *userQueue) *userQueue {
 	}
 	for _, q := range []*userQueue{a, b} {
 		if len(q.users) == 1 {
-			qs.joined = append(qs.joined, q.users[0])
+			qs.merged = append(qs.merged, q.users[0])
 		}
 		q.wakeAll()
 	}
@@ -43,22 +43,22 @@ func (qs *userQueues) join(a, b *userQueue) *userQueue {
 		a.calls = append(a.calls, b.calls...)
 		slices.SortFunc(a.calls, func(x, y queuedCall) int { return cmp.Compare(x.position, y.position) })
 	}
-	qs.forget(a)
+	qs.splitOldest(a)
 	return a
 }
 
-// forget splits the oldest merged queues without calls while there are more than maxJoined
-// IDs. It does not split the queue but.
-func (qs *userQueues) forget(but *userQueue) {
-	for excess := len(qs.joined) - maxJoined; excess > 0; excess-- {
-		user := qs.joined[0]
-		qs.joined = qs.joined[1:]
+// splitOldest splits the oldest merged queues without calls while there are more than
+// maxLinkedIDs IDs. It does not split the queue keep.
+func (qs *userQueues) splitOldest(keep *userQueue) {
+	for excess := len(qs.merged) - maxLinkedIDs; excess > 0; excess-- {
+		user := qs.merged[0]
+		qs.merged = qs.merged[1:]
 		q := qs.byUser[user]
 		if q == nil {
 			continue
 		}
-		if len(q.calls) > 0 || q == but {
-			qs.joined = append(qs.joined, user)
+		if len(q.calls) > 0 || q == keep {
+			qs.merged = append(qs.merged, user)
 			continue
 		}
 		for _, user := range q.users {

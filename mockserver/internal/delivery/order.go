@@ -66,7 +66,7 @@ func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to track
 		return nil, fmt.Errorf("could not load linked user IDs: %w", err)
 	}
 	for _, pair := range pairs {
-		qs.join(qs.queue(pair[0]), qs.queue(pair[1]))
+		qs.merge(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
 		qs.add(&e, due)
@@ -138,7 +138,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	if send {
 		due, ok = oe.ordering.queues.awaitTurn(oe.ordering.admitting, oe.queuedEntry, j.call, position, j.note)
 	}
-	if ok && !oe.saveJoined(j.call) {
+	if ok && !oe.saveLink(j.call) {
 		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
 	}
 	switch {
@@ -160,9 +160,9 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	}
 }
 
-// saveJoined stores the pair of IDs that an alias call links, and reports whether it succeeded.
-func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
-	pair, ok := joinedBy(c)
+// saveLink stores the pair of IDs that an alias call links, and reports whether it succeeded.
+func (oe *orderedEntry) saveLink(c *tracking.Call) bool {
+	pair, ok := linkedIDs(c)
 	if !ok {
 		return true
 	}

@@ -24,19 +24,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// joinedMap is an AliasStore in memory.
-type joinedMap struct {
+// aliasMap is an AliasStore in memory.
+type aliasMap struct {
 	mu    sync.Mutex // guards pairs
 	pairs map[[2]event.Key]bool
 }
 
-func (m *joinedMap) Load(context.Context) ([][2]event.Key, error) {
+func (m *aliasMap) Load(context.Context) ([][2]event.Key, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.pairs)), nil
 }
 
-func (m *joinedMap) Save(_ context.Context, pair [2]event.Key) error {
+func (m *aliasMap) Save(_ context.Context, pair [2]event.Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pairs[pair] = true
@@ -49,7 +49,7 @@ type orderModel struct {
 	t       *testing.T
 	random  *rand.Rand // random source of the operations; the receiver uses fates
 	journal journal.Journal
-	joined  *joinedMap
+	aliases *aliasMap
 	d       tracking.Destination
 	worker  *Worker
 	process *modelProcess
@@ -107,7 +107,7 @@ func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
 
 func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *orderModel {
 	m := &orderModel{
-		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
+		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), aliases: &aliasMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
 		users: map[string]string{}, byQueue: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
 	}
 	m.d.Ordering, m.failing = ordering, seed%2 == 1
@@ -142,7 +142,7 @@ func (m *orderModel) start() {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
-		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.joined,
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.aliases,
 		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
 		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },

@@ -64,7 +64,7 @@ type userQueues struct {
 
 	mu      sync.Mutex // guards the fields below and all queues
 	byUser  map[event.Key]*userQueue
-	joined  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
+	merged  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
 	timers  map[uint64]*time.Timer // timers that resume entries, by position of the scheduled call
 	sweeper *time.Timer
 	stopped bool
@@ -277,8 +277,8 @@ func (qs *userQueues) queueOf(c *tracking.Call) *userQueue {
 	if user == "" {
 		return nil
 	}
-	if pair, ok := joinedBy(c); ok {
-		return qs.join(qs.queue(pair[0]), qs.queue(pair[1]))
+	if pair, ok := linkedIDs(c); ok {
+		return qs.merge(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
 	return qs.queue(keyOfUser(user))
 }
@@ -292,10 +292,10 @@ func (qs *userQueues) queue(user event.Key) *userQueue {
 	return q
 }
 
-// wake is called when the call at position changed has changed. All waiting calls wait for the
-// first call that has not ended. If that is a later call now and it is active, wake notifies
-// only this call: thousands may wait, and each check visits all earlier calls. Otherwise wake
-// notifies all. If the entry of the first call is parked, wake resumes it. The lock is held.
+// wake is called after the call at position changed has changed. It makes the waiting calls
+// check again whether they may be attempted. If the first unfinished call comes later and is
+// active, only that call is notified, because checking thousands of waiting calls is slow. If
+// the entry of the first call is parked, wake resumes it. The lock is held.
 func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	if q.attempted == changed {
 		q.attempted = 0
@@ -386,7 +386,7 @@ func (qs *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 	} else {
 		early = n.left(time.Now())
 	}
-	if early > earliest {
+	if early > earlyTolerance {
 		return time.Now().Add(early), nil
 	}
 	if !found {
@@ -469,9 +469,9 @@ func (e *queuedEntry) addPredecessor(other *queuedEntry) {
 	}
 }
 
-// earliest is how long before its due time a call may be attempted, because clocks are not
-// precise.
-const earliest = 50 * time.Millisecond
+// earlyTolerance is how long before its due time a call may be attempted, because clocks are
+// not precise.
+const earlyTolerance = 50 * time.Millisecond
 
 // end records the end of a call. The next call of its queue may be attempted.
 func (qs *userQueues) end(c *tracking.Call, position uint64) {

@@ -59,7 +59,7 @@ func TestOrder(t *testing.T) {
 						got = append(got, r.MessageID)
 						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 					}),
-					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 				})
 				w.Start()
 				for id := range strings.FieldsSeq(test.calls) { // one entry per call
@@ -98,7 +98,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 			got = append(got, r.MessageID)
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		w.Start()
 		add := func(id string) tracking.Call {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
@@ -128,8 +128,8 @@ func TestOrderSwitchedOn(t *testing.T) {
 func TestFilteredAliasMergesUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, nil)
-		joined := &brokenMap{joinedMap: joinedMap{pairs: map[[2]event.Key]bool{}}, left: 2}
-		w.Aliases = joined
+		aliases := &brokenMap{aliasMap: aliasMap{pairs: map[[2]event.Key]bool{}}, left: 2}
+		w.Aliases = aliases
 		d := oneWebhook("d")
 		d.Order, d.Types.Deny = tracking.OrderUser, []string{"alias"}
 		w.Update(d, nil)
@@ -146,13 +146,13 @@ func TestFilteredAliasMergesUsers(t *testing.T) {
 		assert.Zero(t, filtered())
 		time.Sleep(time.Minute)
 		assert.EqualValues(t, 1, filtered())
-		assert.Len(t, joined.pairs, 1)
+		assert.Len(t, aliases.pairs, 1)
 	})
 }
 
 // A brokenMap is an AliasStore whose first saves fail.
 type brokenMap struct {
-	joinedMap
+	aliasMap
 	left int
 }
 
@@ -160,7 +160,7 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 	if m.left--; m.left >= 0 {
 		return errors.New("no disk")
 	}
-	return m.joinedMap.Save(ctx, pair)
+	return m.aliasMap.Save(ctx, pair)
 }
 
 // TestOrderChangedWhileCallsWait checks that a change of the ordering waits for calls in flight,
@@ -181,7 +181,7 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 					got[r.MessageID]++
 					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 				})
-				w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 				d := oneWebhook("d")
 				d.Order = tracking.OrderUser
 				w.Update(d, nil)
@@ -228,7 +228,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			got[r.MessageID]++
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		w.Aliases, w.Concurrency = &aliasMap{pairs: map[[2]event.Key]bool{}}, 1
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -355,7 +355,7 @@ func TestCallsAreRepeatedAfterAFailedStore(t *testing.T) {
 			delivered <- struct{}{}
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		d := oneWebhook("d")
@@ -526,7 +526,7 @@ func TestPausedWorkerReleasesDestination(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		lost, lose := context.WithCancel(t.Context())
@@ -604,7 +604,7 @@ func TestLongQueuesDrainFastAfterOutage(t *testing.T) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for range entries {
@@ -644,17 +644,17 @@ func TestMemoryOfManyQueuedUsers(t *testing.T) {
 	runtime.KeepAlive(qs)
 }
 
-// TestMergedUsersAreForgotten checks that the oldest merged users without calls are deleted.
-func TestMergedUsersAreForgotten(t *testing.T) {
+// TestMergedUsersAreDeleted checks that the oldest merged users without calls are deleted.
+func TestMergedUsersAreDeleted(t *testing.T) {
 	qs := newUserQueues(notParked{}, false)
-	for n := range maxJoined {
-		qs.join(qs.queue(keyOfUser(fmt.Sprint("a", n))), qs.queue(keyOfUser(fmt.Sprint("b", n))))
+	for n := range maxLinkedIDs {
+		qs.merge(qs.queue(keyOfUser(fmt.Sprint("a", n))), qs.queue(keyOfUser(fmt.Sprint("b", n))))
 	}
-	assert.Len(t, qs.byUser, maxJoined)
+	assert.Len(t, qs.byUser, maxLinkedIDs)
 	assert.NotContains(t, qs.byUser, keyOfUser("a0"))
-	assert.Contains(t, qs.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+	assert.Contains(t, qs.byUser, keyOfUser(fmt.Sprint("b", maxLinkedIDs-1)))
 
-	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest merged user that remains
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxLinkedIDs/2)} // the oldest merged user that remains
 	qs.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
 	_, _, found := qs.at(&alias, 0)
 	assert.True(t, found, "the oldest merged pair is kept")
@@ -679,7 +679,7 @@ func TestQuarantinedInOrder(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		w.Quarantine = func(c *tracking.Call) string {
 			if c.ID == "bad" {
 				return "plan: no such event"
@@ -758,7 +758,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 				got = append(got, r.MessageID)
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		return w, process

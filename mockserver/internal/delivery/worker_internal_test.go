@@ -340,7 +340,7 @@ func TestWorkerRetriesAfterJournalErrors(t *testing.T) {
 			if acquires > 0 {
 				d.Order = tracking.OrderUser
 			}
-			w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+			w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 			w.Update(d, &failingReader{Reader: w.reader, acquires: acquires, leases: 3})
 			appendCalls(t, memory, "m")
 			w.Start()
