@@ -656,7 +656,7 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	if err != nil && (waiting.Err() == nil || run.read.ID == "") {
 		return r, err
 	}
-	if !run.read.Goes() && run.read.Replayed == 0 && run.read.Problem == "" {
+	if !run.read.Running() && run.read.Replayed == 0 && run.read.Problem == "" {
 		return r, errors.New("no calls to replay: use fewer filters, or another state")
 	}
 	r.Summary = replayText(run.read, true)
