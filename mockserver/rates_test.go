@@ -86,7 +86,7 @@ func TestRetryAfterPausesTheDestination(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		retryAfter string
-		hold       time.Duration
+		pause      time.Duration
 	}{
 		"seconds":                {http.StatusTooManyRequests, "60", time.Minute},
 		"no time":                {http.StatusTooManyRequests, "0", time.Second},
@@ -117,16 +117,16 @@ func TestRetryAfterPausesTheDestination(t *testing.T) {
 				send(t, srv, track("others", 50))
 				synctest.Wait()
 				s := srv.Engine().Status()[0]
-				if c.hold > 0 {
+				if c.pause > 0 {
 					assert.Equal(t, engine.DestinationHeld, s.State)
-					assert.Equal(t, c.hold, s.HeldUntil.Sub(start))
+					assert.Equal(t, c.pause, s.HeldUntil.Sub(start))
 				} else {
 					assert.NotEqual(t, engine.DestinationHeld, s.State)
 				}
 				time.Sleep(3 * time.Hour)
 				times := h.times("/1", start)
 				require.Len(t, times, 52)
-				assert.Equal(t, c.hold, times[1], "the second call")
+				assert.Equal(t, c.pause, times[1], "the second call")
 				assert.EqualValues(t, 51, account(t, srv).Delivered)
 				assert.Equal(t, engine.DestinationDelivering, srv.Engine().Status()[0].State)
 			})

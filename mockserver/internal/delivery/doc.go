@@ -22,6 +22,15 @@
 // # Locks
 //
 // Worker.mu guards the state of the worker; workerState has the table of transitions. gate.mu
-// guards the gate and its parts, which contain no locks and no clocks. No lock is held
-// while waiting. Decisions are pure functions or types without goroutines.
+// guards the gate and its parts. The parts have no locks and do not read the clock.
+// userQueues.mu guards the user queues. No lock is held while waiting. Decisions are pure
+// functions or types without goroutines.
+//
+// # Files
+//
+//  1. worker.go, run.go: the states of a worker; leasing of entries
+//  2. entry.go: the calls of an entry, and its result
+//  3. gate.go, intake.go, fairqueue.go, breaker.go, limiter.go: admission of calls
+//  4. job.go, requests.go, note.go: the requests of a call, and its result
+//  5. order.go, userqueues.go, userqueue.go, linkedids.go: ordered delivery
 package delivery

@@ -109,7 +109,7 @@ func drain(t *testing.T, users int, down time.Duration, status, bad int) (took t
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 0.5 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 0.5 }, Concurrency: 32, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		for n := range calls / each {
 			b := event.Batch{Source: "web", ReceivedAt: time.Now()}

@@ -77,16 +77,16 @@ func (q *fairQueue) end(key laneKey) (last bool) {
 }
 
 // push adds an entry with waiting calls.
-func (q *fairQueue) push(ln *gateEntry) {
-	l := q.lanes[ln.lane]
-	l.waiting = append(l.waiting, ln)
+func (q *fairQueue) push(e *gateEntry) {
+	l := q.lanes[e.lane]
+	l.waiting = append(l.waiting, e)
 	q.waiting++
 }
 
 // remove removes an entry without waiting calls.
-func (q *fairQueue) remove(ln *gateEntry) {
-	l := q.lanes[ln.lane]
-	l.waiting = slices.DeleteFunc(l.waiting, func(other *gateEntry) bool { return other == ln })
+func (q *fairQueue) remove(e *gateEntry) {
+	l := q.lanes[e.lane]
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *gateEntry) bool { return other == e })
 	q.waiting--
 }
 
@@ -141,16 +141,16 @@ func (q *fairQueue) order(l *lane) (calls int, turn uint64) {
 func (l *lane) fails() bool { return l.failed >= downAfter }
 
 // pop begins the first call of an entry that next has returned.
-func (q *fairQueue) pop(ln *gateEntry) *ticket {
-	l := q.lanes[ln.lane]
+func (q *fairQueue) pop(e *gateEntry) *ticket {
+	l := q.lanes[e.lane]
 	q.turns++
 	l.lastTurn = q.turns
 	l.calls++
-	t := ln.waiting[0]
-	ln.waiting = ln.waiting[1:]
+	t := e.waiting[0]
+	e.waiting = e.waiting[1:]
 	l.waiting = slices.Delete(l.waiting, 0, 1)
-	if len(ln.waiting) > 0 {
-		l.waiting = append(l.waiting, ln)
+	if len(e.waiting) > 0 {
+		l.waiting = append(l.waiting, e)
 	} else {
 		q.waiting--
 	}
@@ -158,8 +158,8 @@ func (q *fairQueue) pop(ln *gateEntry) *ticket {
 }
 
 // done records the end of a call that pop began.
-func (q *fairQueue) done(ln *gateEntry, o outcome) {
-	l := q.lanes[ln.lane]
+func (q *fairQueue) done(e *gateEntry, o outcome) {
+	l := q.lanes[e.lane]
 	l.calls--
 	switch o {
 	case outcomeUnknown:
@@ -173,8 +173,8 @@ func (q *fairQueue) done(ln *gateEntry, o outcome) {
 // all yields the entries with waiting calls, in no particular order.
 func (q *fairQueue) all(yield func(*gateEntry) bool) {
 	for _, l := range q.lanes {
-		for _, ln := range l.waiting {
-			if !yield(ln) {
+		for _, e := range l.waiting {
+			if !yield(e) {
 				return
 			}
 		}
@@ -202,8 +202,8 @@ type ticket struct {
 		// run delivers the call. If it fails, cause is the error, without secrets and URLs.
 		run() (o outcome, cause string)
 	}
-	line   *gateEntry
-	shared bool // another call represents the request, or there was none; set by run
+	entry  *gateEntry
+	shared bool // another ticket represents the same request, or no request was sent; set by run
 }
 
 // A gateEntry is an entry at the gate.
@@ -218,9 +218,9 @@ type gateEntry struct {
 }
 
 // signal makes the entry check again, either now or before its next wait.
-func (l *gateEntry) signal() {
+func (e *gateEntry) signal() {
 	select {
-	case l.wake <- struct{}{}:
+	case e.wake <- struct{}{}:
 	default: // a signal is pending
 	}
 }

@@ -29,24 +29,24 @@ func (q *queueTest) push(entry string, calls int) *gateEntry {
 	if lane.source == "r" {
 		lane = laneKey{retries: true}
 	}
-	ln := &gateEntry{lane: lane}
+	e := &gateEntry{lane: lane}
 	for i := range calls {
-		t := &ticket{line: ln}
+		t := &ticket{entry: e}
 		q.names[t] = fmt.Sprintf("%s.%d", entry, i)
-		ln.waiting = append(ln.waiting, t)
+		e.waiting = append(e.waiting, t)
 	}
 	q.queue.begin(lane)
-	q.queue.push(ln)
-	return ln
+	q.queue.push(e)
+	return e
 }
 
 // pop begins the next call and returns it, or returns nil.
 func (q *queueTest) pop() *ticket {
-	ln := q.queue.next()
-	if ln == nil {
+	e := q.queue.next()
+	if e == nil {
 		return nil
 	}
-	return q.queue.pop(ln)
+	return q.queue.pop(e)
 }
 
 // order runs all calls one after another and returns their names.
@@ -54,7 +54,7 @@ func (q *queueTest) order() string {
 	var order []string
 	for t := q.pop(); t != nil; t = q.pop() {
 		order = append(order, q.names[t])
-		q.queue.done(t.line, outcomeAnswered)
+		q.queue.done(t.entry, outcomeAnswered)
 	}
 	return strings.Join(order, " ")
 }
@@ -88,7 +88,7 @@ func TestFairQueueFewestInFlight(t *testing.T) {
 	}
 	assert.Equal(t, []string{"b1.0", "b1.1", "b1.2"}, began)
 	for _, t := range slow {
-		q.queue.done(t.line, outcomeAnswered)
+		q.queue.done(t.entry, outcomeAnswered)
 	}
 	assert.Equal(t, "a1.3", q.names[q.pop()])
 }
@@ -111,7 +111,7 @@ func TestFairQueueFailingLanes(t *testing.T) {
 			for _, o := range test.outcomes {
 				next := q.pop()
 				require.NotNil(t, next)
-				q.queue.done(next.line, o)
+				q.queue.done(next.entry, o)
 			}
 			inFlight := 0
 			for ; inFlight < 8 && q.pop() != nil; inFlight++ {

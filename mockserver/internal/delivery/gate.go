@@ -58,11 +58,11 @@ func (g *gate) configure(maxCalls int, perSecond float64, another bool) {
 	}
 }
 
-// hold pauses new calls until a time.
-func (g *gate) hold(until time.Time) {
+// pauseUntil pauses new calls until a time.
+func (g *gate) pauseUntil(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limiter.hold(until) // waiting calls notice the pause when another call ends
+	g.limiter.pauseUntil(until) // waiting calls notice the pause when another call ends
 }
 
 // run runs the calls of an entry as they are admitted, and returns when all running calls have
@@ -94,42 +94,42 @@ func (g *gate) arrive() {
 
 // runLocked is like run. The caller must hold the lock; runLocked releases it while it waits.
 func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
-	l := &gateEntry{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
+	e := &gateEntry{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
 	for _, t := range tickets {
-		t.line = l
+		t.entry = e
 	}
 	if len(tickets) > 0 {
-		g.queue.push(l)
+		g.queue.push(e)
 	}
-	for g.admit(); len(l.waiting)+l.inFlight > 0; g.admit() {
-		if now := time.Now(); len(l.waiting) > 0 && g.expired(l, now) {
-			left, late = l.waiting, ctx.Err() == nil && !now.Before(deadline)
-			l.waiting = nil
-			g.queue.remove(l)
+	for g.admit(); len(e.waiting)+e.inFlight > 0; g.admit() {
+		if now := time.Now(); len(e.waiting) > 0 && g.expired(e, now) {
+			left, late = e.waiting, ctx.Err() == nil && !now.Before(deadline)
+			e.waiting = nil
+			g.queue.remove(e)
 			continue
 		}
-		g.wait(l)
+		g.wait(e)
 	}
 	return left, late
 }
 
 // expired reports whether the waiting calls of an entry must return. The lock is held.
-func (g *gate) expired(l *gateEntry, now time.Time) bool {
-	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
+func (g *gate) expired(e *gateEntry, now time.Time) bool {
+	return e.ctx.Err() != nil || !now.Before(e.deadline) || g.isShut(now)
 }
 
 // isOpen reports whether an admitted call may still begin: the destination may have been paused since.
 func (g *gate) isOpen(t *ticket) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return t.line.ctx.Err() == nil && !g.limiter.isHeld(time.Now())
+	return t.entry.ctx.Err() == nil && !g.limiter.isPaused(time.Now())
 }
 
-// isHeld reports whether a receiver has requested a pause that has not ended.
-func (g *gate) isHeld() bool {
+// isPaused reports whether a receiver has requested a pause that has not ended.
+func (g *gate) isPaused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limiter.isHeld(time.Now())
+	return g.limiter.isPaused(time.Now())
 }
 
 // isShut reports whether the destination is unreachable and no probe is in flight or scheduled
@@ -145,8 +145,8 @@ func (g *gate) admit() {
 		go g.work(t)
 	}
 	if g.breaker.state() != working || g.limiter.isActive() {
-		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
-			l.signal() // the entry's next call may begin earlier than expected
+		if e := g.queue.next(); e != nil && g.until(e, time.Now()).Before(e.until) {
+			e.signal() // the entry's next call may begin earlier than expected
 		}
 	}
 	g.offerRoom()
@@ -157,22 +157,22 @@ func (g *gate) next() *ticket {
 	if g.calls >= g.maxCalls {
 		return nil
 	}
-	l := g.queue.next()
-	if l == nil {
+	e := g.queue.next()
+	if e == nil {
 		return nil
 	}
 	now := time.Now()
-	if g.expired(l, now) || g.probe != nil || !g.startAt(now).IsZero() {
+	if g.expired(e, now) || g.probe != nil || !g.startAt(now).IsZero() {
 		return nil
 	}
-	t := g.queue.pop(l)
+	t := g.queue.pop(e)
 	if g.breaker.state() == unreachable {
 		g.probe = t
 	}
 	g.breaker.begin(now)
 	g.limiter.begin(now)
 	g.calls++
-	l.inFlight++
+	e.inFlight++
 	return t
 }
 
@@ -187,10 +187,10 @@ func (g *gate) work(t *ticket) {
 // end records the end of a call and returns the next call to run.
 func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Lock()
-	l := t.line
-	l.inFlight--
+	e := t.entry
+	e.inFlight--
 	g.calls--
-	g.queue.done(l, o)
+	g.queue.done(e, o)
 	recovered := o == outcomeAnswered && g.missed >= downAfter
 	if recovered {
 		g.recovery = time.Now()
@@ -214,8 +214,8 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 			waiting.signal()
 		}
 	}
-	if len(l.waiting)+l.inFlight == 0 {
-		l.signal()
+	if len(e.waiting)+e.inFlight == 0 {
+		e.signal()
 	}
 	g.mu.Unlock()
 	if is != was {
@@ -239,24 +239,24 @@ func (g *gate) startAt(now time.Time) time.Time {
 
 // until returns the time at which a waiting entry must check again without a signal. The lock
 // is held.
-func (g *gate) until(l *gateEntry, now time.Time) time.Time {
-	if at := g.startAt(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
+func (g *gate) until(e *gateEntry, now time.Time) time.Time {
+	if at := g.startAt(now); g.probe == nil && !at.IsZero() && at.Before(e.deadline) {
 		return at
 	}
-	return l.deadline
+	return e.deadline
 }
 
 // wait waits for a signal, or until the entry must check again. It releases the lock while it
 // waits.
-func (g *gate) wait(l *gateEntry) {
+func (g *gate) wait(e *gateEntry) {
 	ctx := context.Background() // calls in flight must end first
-	l.until = time.Time{}
-	if len(l.waiting) > 0 {
-		ctx, l.until = l.ctx, g.until(l, time.Now())
+	e.until = time.Time{}
+	if len(e.waiting) > 0 {
+		ctx, e.until = e.ctx, g.until(e, time.Now())
 	}
 	g.mu.Unlock()
 	defer g.mu.Lock()
-	pause.Until(ctx, l.until, l.wake)
+	pause.Until(ctx, e.until, e.wake)
 }
 
 // beginEntry adds a leased entry.
@@ -343,12 +343,12 @@ func (g *gate) recoveredAt() time.Time {
 
 // state returns the state of the breaker, the number of consecutive failures, the time of the
 // next probe of an unreachable destination, and the end of a pause.
-func (g *gate) state() (is breakerState, failures int, probeAt, heldUntil time.Time) {
+func (g *gate) state() (is breakerState, failures int, probeAt, pausedUntil time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &g.breaker
-	if g.limiter.isHeld(time.Now()) {
-		heldUntil = g.limiter.heldUntil
+	if g.limiter.isPaused(time.Now()) {
+		pausedUntil = g.limiter.pausedUntil
 	}
-	return b.state(), max(b.failed, b.missed), b.probeAt, heldUntil
+	return b.state(), max(b.failed, b.missed), b.probeAt, pausedUntil
 }

@@ -73,8 +73,8 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 		assert.False(t, time.Now().Before(deadline))
 	}
 	isLeft := map[*ticket]bool{}
-	for _, l := range left {
-		isLeft[l] = true
+	for _, e := range left {
+		isLeft[e] = true
 	}
 	for i := range calls {
 		c := &calls[i]
@@ -193,8 +193,8 @@ func (c *modelCall) run() (outcome, string) {
 }
 
 // in returns the entry's calls that are in a state.
-func (l *modelEntry) in(state string) (calls []*modelCall) {
-	for _, c := range l.calls {
+func (e *modelEntry) in(state string) (calls []*modelCall) {
+	for _, c := range e.calls {
 		if c.state == state {
 			calls = append(calls, c)
 		}
@@ -203,8 +203,8 @@ func (l *modelEntry) in(state string) (calls []*modelCall) {
 }
 
 func (m *gateModel) running() (calls []*modelCall) {
-	for _, l := range m.entries {
-		calls = append(calls, l.in("runs")...)
+	for _, e := range m.entries {
+		calls = append(calls, e.in("runs")...)
 	}
 	return calls
 }
@@ -231,9 +231,9 @@ func (m *gateModel) sleep(d time.Duration) {
 		if next := m.breaker.next(time.Now()); !next.IsZero() && next.Before(at) {
 			at = next
 		}
-		for _, l := range m.entries {
-			if len(l.in("waits")) > 0 && l.deadline.Before(at) {
-				at = l.deadline
+		for _, e := range m.entries {
+			if len(e.in("waits")) > 0 && e.deadline.Before(at) {
+				at = e.deadline
 			}
 		}
 		time.Sleep(time.Until(at))
@@ -247,30 +247,30 @@ func (m *gateModel) sleep(d time.Duration) {
 
 // bring adds an entry.
 func (m *gateModel) bring() {
-	l := &modelEntry{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	e := &modelEntry{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	var tickets []*ticket
 	for range m.random.IntN(8) {
-		c := &modelCall{entry: l, state: "waits", outcome: make(chan outcome)}
+		c := &modelCall{entry: e, state: "waits", outcome: make(chan outcome)}
 		c.ticket = ticket{call: c}
-		l.calls, tickets = append(l.calls, c), append(tickets, &c.ticket)
+		e.calls, tickets = append(e.calls, c), append(tickets, &c.ticket)
 	}
-	m.entries = append(m.entries, l)
-	if m.turns[l.lane] == 0 {
+	m.entries = append(m.entries, e)
+	if m.turns[e.lane] == 0 {
 		m.turn++
-		m.turns[l.lane] = m.turn
+		m.turns[e.lane] = m.turn
 	}
 	leased := len(tickets)
 	if m.random.IntN(2) == 0 {
 		leased += 200 // calls that need no admission
 	}
-	l.leased = leased
+	e.leased = leased
 	m.looked = true // the worker calls want again after each lease
-	m.gate.beginEntry(l.lane, leased)
+	m.gate.beginEntry(e.lane, leased)
 	go func() {
-		defer m.gate.endEntry(l.lane, leased)
-		l.left, l.wasLate = m.gate.run(l.ctx, l.lane, tickets, l.deadline)
-		l.returned = true
+		defer m.gate.endEntry(e.lane, leased)
+		e.left, e.wasLate = m.gate.run(e.ctx, e.lane, tickets, e.deadline)
+		e.returned = true
 	}()
 }
 
@@ -309,11 +309,11 @@ func (m *gateModel) endCall(c *modelCall) {
 func (m *gateModel) admit() {
 	now := time.Now()
 	shut := m.breaker.state() == unreachable && m.probe == nil && !m.breaker.next(now).IsZero()
-	for _, l := range m.entries {
-		late := l.ctx.Err() == nil && !now.Before(l.deadline)
-		if l.ctx.Err() != nil || late || shut {
-			for _, c := range l.in("waits") {
-				c.state, l.late = "left", late
+	for _, e := range m.entries {
+		late := e.ctx.Err() == nil && !now.Before(e.deadline)
+		if e.ctx.Err() != nil || late || shut {
+			for _, c := range e.in("waits") {
+				c.state, e.late = "left", late
 			}
 		}
 	}
@@ -332,12 +332,12 @@ func (m *gateModel) pass(now time.Time) bool {
 		inFlight[c.entry.lane]++
 	}
 	at, fewest, least := -1, 0, 0
-	for i, l := range m.entries {
-		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
+	for i, e := range m.entries {
+		if len(e.in("waits")) == 0 || m.failed[e.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
 			continue
 		}
-		calls, turn := inFlight[l.lane], m.turns[l.lane]
-		if l.lane.retries {
+		calls, turn := inFlight[e.lane], m.turns[e.lane]
+		if e.lane.retries {
 			if calls *= 4; m.turn-turn < 4 {
 				turn = math.MaxInt
 			} else {
@@ -351,8 +351,8 @@ func (m *gateModel) pass(now time.Time) bool {
 	if at < 0 || m.probe != nil || !m.breaker.next(now).IsZero() {
 		return false
 	}
-	l := m.entries[at]
-	c := l.in("waits")[0]
+	e := m.entries[at]
+	c := e.in("waits")[0]
 	if len(running) == m.gate.maxCalls {
 		return false
 	}
@@ -361,8 +361,8 @@ func (m *gateModel) pass(now time.Time) bool {
 	}
 	m.breaker.begin(now)
 	m.turn++
-	m.turns[l.lane] = m.turn
-	m.entries = append(slices.Delete(m.entries, at, at+1), l)
+	m.turns[e.lane] = m.turn
+	m.entries = append(slices.Delete(m.entries, at, at+1), e)
 	return true
 }
 
@@ -370,20 +370,20 @@ func (m *gateModel) pass(now time.Time) bool {
 func (m *gateModel) compare(t *testing.T) {
 	g := m.gate
 	running := m.running()
-	for _, l := range m.entries {
-		waiting := l.in("waits")
-		for _, c := range l.calls {
+	for _, e := range m.entries {
+		waiting := e.in("waits")
+		for _, c := range e.calls {
 			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "call state %s", c.state)
 		}
-		assert.Equal(t, len(waiting)+len(l.in("runs")) == 0, l.returned)
-		if l.returned {
-			assert.Len(t, l.left, len(l.in("left")))
-			assert.Equal(t, l.late, l.wasLate)
+		assert.Equal(t, len(waiting)+len(e.in("runs")) == 0, e.returned)
+		if e.returned {
+			assert.Len(t, e.left, len(e.in("left")))
+			assert.Equal(t, e.late, e.wasLate)
 		}
 	}
-	m.entries = slices.DeleteFunc(m.entries, func(l *modelEntry) bool { return l.returned })
+	m.entries = slices.DeleteFunc(m.entries, func(e *modelEntry) bool { return e.returned })
 	for lane := range m.turns {
-		if !slices.ContainsFunc(m.entries, func(l *modelEntry) bool { return l.lane == lane }) {
+		if !slices.ContainsFunc(m.entries, func(e *modelEntry) bool { return e.lane == lane }) {
 			delete(m.turns, lane)
 			delete(m.failed, lane)
 		}
@@ -399,14 +399,14 @@ func (m *gateModel) compare(t *testing.T) {
 // compareWant compares the wanted entries, and checks that the worker is notified.
 func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	now := time.Now()
-	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.entries, func(l *modelEntry) bool { return len(l.in("waits")) > 0 })
+	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.entries, func(e *modelEntry) bool { return len(e.in("waits")) > 0 })
 	leased := 0
 	var taken journal.Want
-	for _, l := range m.entries {
-		if leased += l.leased; l.lane.retries {
+	for _, e := range m.entries {
+		if leased += e.leased; e.lane.retries {
 			taken.NoRetries = true
 		} else {
-			taken.Except = append(taken.Except, l.lane.source)
+			taken.Except = append(taken.Except, e.lane.source)
 		}
 	}
 	slices.Sort(taken.Except)
@@ -417,7 +417,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		if idle && m.breaker.next(now).IsZero() {
 			want = &journal.Want{}
 		}
-	case len(m.entries) < minEntries, idle && leased <= maxHeldCalls:
+	case len(m.entries) < minEntries, idle && leased <= maxLeasedCalls:
 		want = &journal.Want{}
 	default:
 		want = &taken
@@ -443,8 +443,8 @@ func more(a, b journal.Want) bool {
 
 // end cancels the waiting entries, finishes all running calls, and checks that the gate is empty.
 func (m *gateModel) end(t *testing.T) {
-	for _, l := range slices.Clone(m.entries) { // admit reorders them
-		l.cancel()
+	for _, e := range slices.Clone(m.entries) { // admit reorders them
+		e.cancel()
 		m.admit()
 		synctest.Wait()
 	}

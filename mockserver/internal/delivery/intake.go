@@ -4,14 +4,13 @@ const (
 	// minEntries is the number of entries that are leased regardless of their size. While calls
 	// wait for their turn, other entries stay in the journal.
 	minEntries = 4
-	// maxHeldCalls limits the leased calls: with more, and at least as many as may be in flight, no
-	// entries beyond minEntries are leased.
-	// The limit is low because a crash causes repeated delivery of the calls of unfinished
-	// entries.
-	maxHeldCalls = 384
-	// maxHeldInOrder replaces maxHeldCalls with ordered delivery, where many calls wait for
+	// maxLeasedCalls limits the leased calls. Above this limit, and above the maximum number in
+	// flight, no lane gets another entry beyond minEntries. The limit is low because a crash
+	// causes repeated delivery of the calls of unfinished entries.
+	maxLeasedCalls = 384
+	// maxLeasedInOrder replaces maxLeasedCalls with ordered delivery, where many calls wait for
 	// earlier calls.
-	maxHeldInOrder = 4096
+	maxLeasedInOrder = 4096
 	// maxEntries is the maximum number of active entries. Beyond minEntries, only lanes without
 	// an entry may get one, so slow calls delay only their own source.
 	maxEntries = 64
@@ -53,9 +52,9 @@ func (in *intake) end(calls int, lastOfLane bool) {
 // active, or if the gate is idle and the entries have few calls: the calls may have ended, and
 // the entries may only wait until the journal stores their results.
 func (in *intake) takesAny(idle bool) bool {
-	limit := max(maxHeldCalls, in.maxCalls)
+	limit := max(maxLeasedCalls, in.maxCalls)
 	if in.inOrder {
-		limit = max(maxHeldInOrder, in.maxCalls)
+		limit = max(maxLeasedInOrder, in.maxCalls)
 	}
 	return in.entries < minEntries || idle && in.calls <= limit
 }

@@ -17,8 +17,8 @@ func TestIntakeTakesAny(t *testing.T) {
 		"some entries with waiting calls":    {intake: intake{entries: minEntries, calls: 4}},
 		"small entries, no waiting calls":    {intake: intake{entries: minEntries, calls: 4}, idle: true, want: true},
 		"many entries that may have ended":   {intake: intake{entries: 200, calls: 200}, idle: true, want: true},
-		"the maximum number of calls":        {intake: intake{entries: 5, calls: maxHeldCalls}, idle: true, want: true},
-		"one call more":                      {intake: intake{entries: 5, calls: maxHeldCalls + 1}, idle: true},
+		"the maximum number of calls":        {intake: intake{entries: 5, calls: maxLeasedCalls}, idle: true, want: true},
+		"one call more":                      {intake: intake{entries: 5, calls: maxLeasedCalls + 1}, idle: true},
 		"large entries, all calls in flight": {intake: intake{entries: minEntries, calls: 10_000}, idle: true},
 	} {
 		t.Run(name, func(t *testing.T) {

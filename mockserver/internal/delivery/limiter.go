@@ -15,9 +15,9 @@ const (
 // does not read the clock: callers pass the time, which must not decrease. It is not safe for concurrent
 // use.
 type limiter struct {
-	interval  time.Duration // minimum interval between calls; 0 is unlimited
-	due       time.Time     // earliest start of the next call
-	heldUntil time.Time     // end of the pause, or zero
+	interval    time.Duration // minimum interval between calls; 0 is unlimited
+	due         time.Time     // earliest start of the next call
+	pausedUntil time.Time     // end of the pause, or zero
 }
 
 // setRate sets the maximum number of calls per second; 0 is unlimited.
@@ -28,27 +28,27 @@ func (l *limiter) setRate(perSecond float64) {
 	}
 }
 
-// hold starts a pause until a time. It does not shorten an existing pause.
-func (l *limiter) hold(until time.Time) {
-	if until.After(l.heldUntil) {
-		l.heldUntil = until
+// pauseUntil starts a pause until a time. It does not shorten an existing pause.
+func (l *limiter) pauseUntil(until time.Time) {
+	if until.After(l.pausedUntil) {
+		l.pausedUntil = until
 	}
 }
 
-// isHeld reports whether there is a pause that has not ended.
-func (l *limiter) isHeld(now time.Time) bool { return l.heldUntil.After(now) }
+// isPaused reports whether there is a pause that has not ended.
+func (l *limiter) isPaused(now time.Time) bool { return l.pausedUntil.After(now) }
 
 // release ends the pause.
-func (l *limiter) release() { l.heldUntil = time.Time{} }
+func (l *limiter) release() { l.pausedUntil = time.Time{} }
 
 // isActive reports whether calls may have to wait.
-func (l *limiter) isActive() bool { return l.interval > 0 || !l.heldUntil.IsZero() }
+func (l *limiter) isActive() bool { return l.interval > 0 || !l.pausedUntil.IsZero() }
 
 // next returns the earliest time at which a call may begin. The zero time means now.
 func (l *limiter) next(now time.Time) (at time.Time) {
 	switch {
-	case l.isHeld(now):
-		return l.heldUntil
+	case l.isPaused(now):
+		return l.pausedUntil
 	case l.interval > 0 && l.due.After(now):
 		if l.interval < wakeStep {
 			return l.due.Add(wakeStep)
@@ -60,7 +60,7 @@ func (l *limiter) next(now time.Time) (at time.Time) {
 
 // begin records the start of a call.
 func (l *limiter) begin(now time.Time) {
-	if !l.isHeld(now) {
+	if !l.isPaused(now) {
 		l.release()
 	}
 	if l.interval == 0 {

@@ -18,7 +18,7 @@ import (
 
 // A note contains data for the next attempt at a call. The journal stores it with the entry.
 type note struct {
-	skipped int           // number of the entry's attempts without a completed attempt at this call
+	skipped int           // number of attempts of the entry in which this call was not attempted, or its attempt was canceled
 	failing time.Time     // with ordered delivery: time of the first failure in seconds, or zero
 	due     time.Time     // with ordered delivery: earliest time of the next attempt in milliseconds; zero is now
 	wait    time.Duration // delay from storing the note until due

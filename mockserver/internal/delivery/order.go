@@ -25,14 +25,14 @@ func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	if !to.IsOrdered() {
 		return nil
 	}
-	held, release, err := reader.Hold(ctx)
+	owned, release, err := reader.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	o := &ordering{Ordering: to, reader: reader, held: held, release: release, admitting: newScope(w.admission())}
-	o.requests = &requests{parent: newScope(w.requests.parent), held: held}
-	context.AfterFunc(held, o.admitting.end)
-	context.AfterFunc(held, o.requests.parent.end)
+	o := &ordering{Ordering: to, reader: reader, owned: owned, release: release, admitting: newScope(w.admission())}
+	o.requests = &requests{parent: newScope(w.requests.parent), owned: owned}
+	context.AfterFunc(owned, o.admitting.end)
+	context.AfterFunc(owned, o.requests.parent.end)
 	if o.queues, err = w.loadQueues(ctx, reader, to); err != nil {
 		o.end()
 		return err
@@ -60,16 +60,16 @@ func (w *Worker) endOrder() {
 
 // loadQueues loads the waiting calls from the journal.
 func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to tracking.Ordering) (*userQueues, error) {
-	ls := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
+	qs := newUserQueues(reader, to.OnFailure == tracking.OnFailureOvertake)
 	pairs, err := w.Aliases.Load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("could not load linked user IDs: %w", err)
 	}
 	for _, pair := range pairs {
-		ls.join(ls.queue(pair[0]), ls.queue(pair[1]))
+		qs.merge(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
 	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
-		ls.add(&e, due)
+		qs.add(&e, due)
 		return ctx.Err() == nil
 	}); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (w *Worker) loadQueues(ctx context.Context, reader journal.Reader, to track
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ls.start()
-	return ls, nil
+	qs.start()
+	return qs, nil
 }
 
 // An orderedEntry is a leased entry whose calls are delivered in order.
@@ -138,7 +138,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	if send {
 		due, ok = oe.ordering.queues.awaitTurn(oe.ordering.admitting, oe.queuedEntry, j.call, position, j.note)
 	}
-	if ok && !oe.saveJoined(j.call) {
+	if ok && !oe.saveLink(j.call) {
 		j.delivery, due, ok = delivery{}, time.Now().Add(journalRetry), false
 	}
 	switch {
@@ -160,9 +160,9 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 	}
 }
 
-// saveJoined stores the pair of IDs that an alias call links, and reports whether it succeeded.
-func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
-	pair, ok := joinedBy(c)
+// saveLink stores the pair of IDs that an alias call links, and reports whether it succeeded.
+func (oe *orderedEntry) saveLink(c *tracking.Call) bool {
+	pair, ok := linkedIDs(c)
 	if !ok {
 		return true
 	}

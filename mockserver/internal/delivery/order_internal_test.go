@@ -24,19 +24,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// joinedMap is an AliasStore in memory.
-type joinedMap struct {
+// aliasMap is an AliasStore in memory.
+type aliasMap struct {
 	mu    sync.Mutex // guards pairs
 	pairs map[[2]event.Key]bool
 }
 
-func (m *joinedMap) Load(context.Context) ([][2]event.Key, error) {
+func (m *aliasMap) Load(context.Context) ([][2]event.Key, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.pairs)), nil
 }
 
-func (m *joinedMap) Save(_ context.Context, pair [2]event.Key) error {
+func (m *aliasMap) Save(_ context.Context, pair [2]event.Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pairs[pair] = true
@@ -49,17 +49,17 @@ type orderModel struct {
 	t       *testing.T
 	random  *rand.Rand // random source of the operations; the receiver uses fates
 	journal journal.Journal
-	joined  *joinedMap
+	aliases *aliasMap
 	d       tracking.Destination
 	worker  *Worker
 	process *modelProcess
 	failing bool // the journal fails to store some results
 	started int  // number of workers
 
-	calls  int
-	bad    int               // number of quarantined calls
-	users  map[string]string // name of each ID's queue
-	byLine map[string][]int  // calls of each queue
+	calls   int
+	bad     int               // number of quarantined calls
+	users   map[string]string // name of each ID's queue
+	byQueue map[string][]int  // calls of each queue
 
 	mu       sync.Mutex
 	fates    *rand.Rand
@@ -107,8 +107,8 @@ func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
 
 func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *orderModel {
 	m := &orderModel{
-		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
-		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
+		t: t, random: rand.New(rand.NewPCG(seed, 18)), fates: rand.New(rand.NewPCG(seed, 19)), journal: journal.NewMemory(0), aliases: &aliasMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
+		users: map[string]string{}, byQueue: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, inFlight: map[int]bool{},
 	}
 	m.d.Ordering, m.failing = ordering, seed%2 == 1
 	if m.random.IntN(3) == 0 {
@@ -142,7 +142,7 @@ func (m *orderModel) start() {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 7))
 	m.worker = NewWorker(m.d, m.process, WorkerConfig{
-		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.joined,
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Aliases: m.aliases,
 		Jitter:     func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
 		Quarantine: func(c *tracking.Call) string { return map[string]string{"Bad": "plan: it is bad"}[c.Event] },
@@ -250,18 +250,18 @@ func (m *orderModel) append() {
 		if m.random.IntN(3) == 0 {
 			c.UserID, c.AnonymousID = "", user
 		}
-		line := m.queueOf(user)
+		queue := m.queueOf(user)
 		if m.random.IntN(25) == 0 {
 			c.Type, c.UserID, c.AnonymousID, c.PreviousID = "alias", user, "", "u"+strconv.Itoa(m.random.IntN(6))
-			if other := m.queueOf(c.PreviousID); other != line {
+			if other := m.queueOf(c.PreviousID); other != queue {
 				for id, of := range m.users {
 					if of == other {
-						m.users[id] = line
+						m.users[id] = queue
 					}
 				}
-				m.users[c.PreviousID] = line
-				m.byLine[line] = append(m.byLine[line], m.byLine[other]...)
-				delete(m.byLine, other)
+				m.users[c.PreviousID] = queue
+				m.byQueue[queue] = append(m.byQueue[queue], m.byQueue[other]...)
+				delete(m.byQueue, other)
 			}
 		}
 		c.Body = fmt.Appendf(nil, `{"type":%q,"userId":%q,"anonymousId":%q,"previousId":%q,"event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`, c.Type, c.UserID, c.AnonymousID, c.PreviousID)
@@ -275,11 +275,11 @@ func (m *orderModel) append() {
 			m.calls++
 			continue
 		}
-		m.before[c.ID] = slices.Clone(m.byLine[line])
-		for _, x := range m.byLine[line] {
+		m.before[c.ID] = slices.Clone(m.byQueue[queue])
+		for _, x := range m.byQueue[queue] {
 			m.behind[x] = append(m.behind[x], m.calls)
 		}
-		m.byLine[line] = append(m.byLine[line], m.calls)
+		m.byQueue[queue] = append(m.byQueue[queue], m.calls)
 		b.Calls = append(b.Calls, c)
 		m.calls++
 	}
@@ -288,8 +288,8 @@ func (m *orderModel) append() {
 }
 
 func (m *orderModel) queueOf(user string) string {
-	if line, ok := m.users[user]; ok {
-		return line
+	if queue, ok := m.users[user]; ok {
+		return queue
 	}
 	m.users[user] = user
 	return user

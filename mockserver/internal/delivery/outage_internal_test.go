@@ -93,7 +93,7 @@ func leasesPerCall(t *testing.T, users, entries int) (leases float64) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for n := range entries {
@@ -132,7 +132,7 @@ func TestRecoveryRetriesImmediately(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)%users) / users }
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -162,7 +162,7 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
 			mu.Lock()
 			defer mu.Unlock()
-			if time.Until(next[r.MessageID]) > earliest {
+			if time.Until(next[r.MessageID]) > earlyTolerance {
 				early++
 			}
 			return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
@@ -176,7 +176,7 @@ func TestOvertakenCallsKeepTheirSchedule(t *testing.T) {
 		})
 		var pauses atomic.Int64
 		w.Jitter = func() float64 { return float64(pauses.Add(1)*7%20+1) / 20 }
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order, d.OnFailure = tracking.OrderUser, tracking.OnFailureOvertake
 		w.Update(d, nil)
@@ -210,7 +210,7 @@ func TestProbesWithFewUsers(t *testing.T) {
 			taken <- time.Now()
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)

@@ -16,7 +16,7 @@ const maxTrailing = 1024
 // requests contains the requests in flight to one destination.
 type requests struct {
 	parent scope           // canceling it cancels all requests
-	held   context.Context // canceled when another process may deliver; may be nil
+	owned  context.Context // canceled when another process may deliver; may be nil
 
 	concurrent sync.WaitGroup // requests of calls that have several webhooks
 	trailing   atomic.Int64   // number of trailing requests
@@ -60,7 +60,7 @@ type answer struct {
 
 // context returns the context of a request.
 func (rs *requests) context(of Info) context.Context {
-	if rs.held != nil && rs.held.Err() != nil {
+	if rs.owned != nil && rs.owned.Err() != nil {
 		rs.parent.end() // context.AfterFunc may run late if the process was suspended
 	}
 	return context.WithValue(rs.parent, deliveryKey{}, of)

@@ -20,11 +20,11 @@ func TestContextOfRequest(t *testing.T) {
 	assert.ErrorIs(t, ctx.Err(), context.Canceled)
 }
 
-func TestRequestsEndWithHold(t *testing.T) {
-	held, letGo := context.WithCancel(t.Context())
-	rs := requests{parent: newScope(t.Context()), held: held}
+func TestRequestsEndWithOwnership(t *testing.T) {
+	owned, release := context.WithCancel(t.Context())
+	rs := requests{parent: newScope(t.Context()), owned: owned}
 	assert.NoError(t, rs.context(Info{}).Err())
-	letGo()
+	release()
 	assert.ErrorIs(t, rs.context(Info{}).Err(), context.Canceled)
 }
 

@@ -24,10 +24,10 @@ func TestChangesApplyWhileSupersededWaits(t *testing.T) {
 		sentAt time.Duration
 		url    string
 	}{
-		"none":    {func(*Worker) {}, wait, "http://h/1"},
-		"hold":    {func(w *Worker) { w.Hold(time.Now().Add(time.Minute)) }, time.Minute + wait/2 + wait, "http://h/1"},
-		"pause":   {pauseForMinute, time.Minute + wait/2 + wait, "http://h/1"},
-		"new URL": {func(w *Worker) { w.Update(webhookAt("http://h/2"), nil) }, wait, "http://h/2"},
+		"none":        {func(*Worker) {}, wait, "http://h/1"},
+		"Retry-After": {func(w *Worker) { w.PauseUntil(time.Now().Add(time.Minute)) }, time.Minute + wait/2 + wait, "http://h/1"},
+		"pause":       {pauseForMinute, time.Minute + wait/2 + wait, "http://h/1"},
+		"new URL":     {func(w *Worker) { w.Update(webhookAt("http://h/2"), nil) }, wait, "http://h/2"},
 		"filter": {func(w *Worker) {
 			w.Update(tracking.Destination{Name: "d", Types: tracking.Filter{Deny: []string{"track"}}}, nil)
 		}, 0, ""},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -23,8 +22,6 @@ const (
 	// resumedAhead is the number of calls at the start of a queue whose entries are resumed. The
 	// journal reads an entry while earlier calls are in flight.
 	resumedAhead = 4
-	// maxJoined is the maximum number of IDs of merged users without pending calls.
-	maxJoined = 100_000
 )
 
 // userQueues contains the pending calls of a destination that were leased before, in a queue
@@ -48,20 +45,6 @@ const (
 // leased at most once more for each of its calls and for each failed attempt at one of the calls
 // before it. A queued call takes 32 bytes, a user about 200.
 //
-// # States of a call in its queue
-//
-//	          | leased | delivered | fails, or | entry's end
-//	          |        | or failed | must wait | is stored
-//	----------+--------+-----------+-----------+-------------
-//	(none)    | active |           |           |
-//	waiting   | active |           |           | waiting
-//	active    |        | ended     | waiting   |
-//	ended     |        |           |           | (none)
-//
-// A call may be attempted when all earlier calls of its queue have ended. It waits for active
-// calls, and is postponed behind a waiting call. If failing calls may be overtaken, a failing
-// call leaves its queue permanently.
-//
 // # Repetition after a crash
 //
 // The end of an entry is stored when all its calls have ended. After a crash, calls that ended
@@ -81,7 +64,7 @@ type userQueues struct {
 
 	mu      sync.Mutex // guards the fields below and all queues
 	byUser  map[event.Key]*userQueue
-	joined  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
+	merged  []event.Key            // IDs of merged users, oldest first; may contain removed IDs
 	timers  map[uint64]*time.Timer // timers that resume entries, by position of the scheduled call
 	sweeper *time.Timer
 	stopped bool
@@ -90,28 +73,7 @@ type userQueues struct {
 // parkedEntries is the part of journal.Reader that controls parked entries.
 type parkedEntries interface {
 	Resume(position uint64)
-	Keeps(position uint64) bool
-}
-
-// A userQueue contains the calls of one user.
-type userQueue struct {
-	users []event.Key  // the user's IDs; several after alias calls
-	calls []queuedCall // sorted by position
-	// attempted is the position of the call that may be attempted now, or 0. It is usually the first
-	// call. A call before it can be inserted later, after a failed read or a crash.
-	attempted uint64
-	waiting   map[uint64]chan struct{} // channels of calls that wait for earlier calls, by position; closed to make the call check again
-}
-
-// A queuedCall is a call in a userQueue.
-type queuedCall struct {
-	position uint64
-	due      int64        // earliest time of the attempt in nanoseconds since userQueues.began; 0 is now
-	entry    *queuedEntry // the active entry of the call; nil while the call waits
-	ended    bool
-	waits    bool // the active entry has postponed the call
-	failing  bool // the call has failed before
-	resumed  bool // the call's entry has been or will be resumed
+	IsPending(position uint64) bool
 }
 
 // A queuedEntry is a leased entry with calls in queues.
@@ -222,25 +184,6 @@ func (qs *userQueues) resumeFirst(q *userQueue) {
 	}
 }
 
-// firstAt returns the index of the first call that has not ended, or the number of calls.
-func (q *userQueue) firstAt() int {
-	for i := range q.calls {
-		if !q.calls[i].ended {
-			return i
-		}
-	}
-	return len(q.calls)
-}
-
-// first returns the first call that has not ended, or nil.
-func (q *userQueue) first() *queuedCall {
-	at := q.firstAt()
-	if at == len(q.calls) {
-		return nil
-	}
-	return &q.calls[at]
-}
-
 // sweep periodically removes first calls that the journal no longer contains.
 func (qs *userQueues) sweep() {
 	qs.mu.Lock()
@@ -250,7 +193,7 @@ func (qs *userQueues) sweep() {
 	}
 	now := qs.now()
 	for _, q := range qs.byUser {
-		for first := q.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !qs.journal.Keeps(first.position); first = q.first() {
+		for first := q.first(); first != nil && first.resumed && now-first.due > int64(lostAfter) && !qs.journal.IsPending(first.position); first = q.first() {
 			at, _ := q.find(first.position)
 			q.removeAt(at)
 			qs.wake(q, 0)
@@ -334,19 +277,10 @@ func (qs *userQueues) queueOf(c *tracking.Call) *userQueue {
 	if user == "" {
 		return nil
 	}
-	if pair, ok := joinedBy(c); ok {
-		return qs.join(qs.queue(pair[0]), qs.queue(pair[1]))
+	if pair, ok := linkedIDs(c); ok {
+		return qs.merge(qs.queue(pair[0]), qs.queue(pair[1]))
 	}
 	return qs.queue(keyOfUser(user))
-}
-
-// joinedBy returns the keys of the two IDs that an alias call links.
-func joinedBy(c *tracking.Call) (pair [2]event.Key, ok bool) {
-	user := userOf(c)
-	if c.Type != "alias" || user == "" || c.PreviousID == "" || c.PreviousID == user {
-		return pair, false
-	}
-	return [2]event.Key{keyOfUser(user), keyOfUser(c.PreviousID)}, true
 }
 
 func (qs *userQueues) queue(user event.Key) *userQueue {
@@ -358,68 +292,10 @@ func (qs *userQueues) queue(user event.Key) *userQueue {
 	return q
 }
 
-// join merges two queues.
-func (qs *userQueues) join(a, b *userQueue) *userQueue {
-	if a == b {
-		return a
-	}
-	if len(a.calls)+len(a.users) < len(b.calls)+len(b.users) {
-		a, b = b, a
-	}
-	for _, q := range []*userQueue{a, b} {
-		if len(q.users) == 1 {
-			qs.joined = append(qs.joined, q.users[0])
-		}
-		q.wakeAll()
-	}
-	for _, user := range b.users {
-		qs.byUser[user] = a
-	}
-	a.users = append(a.users, b.users...)
-	a.attempted = cmp.Or(a.attempted, b.attempted)
-	if len(b.calls) > 0 {
-		a.calls = append(a.calls, b.calls...)
-		slices.SortFunc(a.calls, func(x, y queuedCall) int { return cmp.Compare(x.position, y.position) })
-	}
-	qs.forget(a)
-	return a
-}
-
-// forget splits the oldest merged queues without calls while there are more than maxJoined
-// IDs. It does not split the queue but.
-func (qs *userQueues) forget(but *userQueue) {
-	for excess := len(qs.joined) - maxJoined; excess > 0; excess-- {
-		user := qs.joined[0]
-		qs.joined = qs.joined[1:]
-		q := qs.byUser[user]
-		if q == nil {
-			continue
-		}
-		if len(q.calls) > 0 || q == but {
-			qs.joined = append(qs.joined, user)
-			continue
-		}
-		for _, user := range q.users {
-			delete(qs.byUser, user)
-		}
-	}
-}
-
-// find returns the index of the call at a position. If there is no such call, at is the index
-// at which to insert it.
-func (q *userQueue) find(position uint64) (at int, found bool) {
-	n := len(q.calls)
-	if n == 0 || q.calls[n-1].position < position {
-		return n, false
-	}
-	at = sort.Search(n, func(i int) bool { return q.calls[i].position >= position })
-	return at, q.calls[at].position == position
-}
-
-// wake is called when the call at position changed has changed. All waiting calls wait for the
-// first call that has not ended. If that is a later call now and it is active, wake notifies
-// only this call: thousands may wait, and each check visits all earlier calls. Otherwise wake
-// notifies all. If the entry of the first call is parked, wake resumes it. The lock is held.
+// wake is called after the call at position changed has changed. It makes the waiting calls
+// check again whether they may be attempted. If the first unfinished call comes later and is
+// active, only that call is notified, because checking thousands of waiting calls is slow. If
+// the entry of the first call is parked, wake resumes it. The lock is held.
 func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	if q.attempted == changed {
 		q.attempted = 0
@@ -438,17 +314,6 @@ func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	} else {
 		q.notify(first.position)
 	}
-}
-
-// isBlocking reports whether later calls may have to wait long, because this call is not active
-// or has failed before.
-func (c *queuedCall) isBlocking() bool { return c.entry == nil || c.waits || c.failing }
-
-func (q *userQueue) wakeAll() {
-	for _, w := range q.waiting {
-		close(w)
-	}
-	q.waiting = nil
 }
 
 // at returns the queue of a call, or nil, and the index of the call in the queue. If the queue
@@ -474,19 +339,6 @@ func (qs *userQueues) remove(c *tracking.Call, position uint64) {
 	if q != nil {
 		qs.drop(q)
 	}
-}
-
-func (q *userQueue) removeAt(at int) {
-	delete(q.waiting, q.calls[at].position)
-	if q.attempted == q.calls[at].position {
-		q.attempted = 0
-	}
-	if at == 0 {
-		q.calls[0] = queuedCall{}
-		q.calls = q.calls[1:] // avoids moving the calls of a long queue
-		return
-	}
-	q.calls = slices.Delete(q.calls, at, at+1)
 }
 
 // drop deletes an empty queue, unless it is merged. The lock is held.
@@ -534,7 +386,7 @@ func (qs *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 	} else {
 		early = n.left(time.Now())
 	}
-	if early > earliest {
+	if early > earlyTolerance {
 		return time.Now().Add(early), nil
 	}
 	if !found {
@@ -557,30 +409,6 @@ func (qs *userQueues) check(e *queuedEntry, c *tracking.Call, position uint64, n
 	q.attempted = position
 	return due, nil
 }
-
-// wait returns a channel that is closed when the call at a position must check again.
-func (q *userQueue) wait(position uint64) chan struct{} {
-	wait := q.waiting[position]
-	if wait == nil {
-		wait = make(chan struct{})
-	}
-	if q.waiting == nil {
-		q.waiting = map[uint64]chan struct{}{}
-	}
-	q.waiting[position] = wait
-	return wait
-}
-
-// notify makes a waiting call check again.
-func (q *userQueue) notify(position uint64) {
-	if w := q.waiting[position]; w != nil {
-		close(w)
-		delete(q.waiting, position)
-	}
-}
-
-// blocks reports whether calls of entry e behind this call may have to wait long.
-func (c *queuedCall) blocks(e *queuedEntry) bool { return c.isBlocking() && (c.entry != e || c.waits) }
 
 // updateTimer schedules the release of an entry when calls of all its open users are blocked,
 // and cancels it otherwise. The lock is held.
@@ -641,9 +469,9 @@ func (e *queuedEntry) addPredecessor(other *queuedEntry) {
 	}
 }
 
-// earliest is how long before its due time a call may be attempted, because clocks are not
-// precise.
-const earliest = 50 * time.Millisecond
+// earlyTolerance is how long before its due time a call may be attempted, because clocks are
+// not precise.
+const earlyTolerance = 50 * time.Millisecond
 
 // end records the end of a call. The next call of its queue may be attempted.
 func (qs *userQueues) end(c *tracking.Call, position uint64) {

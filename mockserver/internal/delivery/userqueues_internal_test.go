@@ -59,7 +59,7 @@ func TestOrder(t *testing.T) {
 						got = append(got, r.MessageID)
 						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 					}),
-					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 				})
 				w.Start()
 				for id := range strings.FieldsSeq(test.calls) { // one entry per call
@@ -98,7 +98,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 			got = append(got, r.MessageID)
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		w.Start()
 		add := func(id string) tracking.Call {
 			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
@@ -128,8 +128,8 @@ func TestOrderSwitchedOn(t *testing.T) {
 func TestFilteredAliasMergesUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, nil)
-		joined := &brokenMap{joinedMap: joinedMap{pairs: map[[2]event.Key]bool{}}, left: 2}
-		w.Aliases = joined
+		aliases := &brokenMap{aliasMap: aliasMap{pairs: map[[2]event.Key]bool{}}, left: 2}
+		w.Aliases = aliases
 		d := oneWebhook("d")
 		d.Order, d.Types.Deny = tracking.OrderUser, []string{"alias"}
 		w.Update(d, nil)
@@ -146,13 +146,13 @@ func TestFilteredAliasMergesUsers(t *testing.T) {
 		assert.Zero(t, filtered())
 		time.Sleep(time.Minute)
 		assert.EqualValues(t, 1, filtered())
-		assert.Len(t, joined.pairs, 1)
+		assert.Len(t, aliases.pairs, 1)
 	})
 }
 
 // A brokenMap is an AliasStore whose first saves fail.
 type brokenMap struct {
-	joinedMap
+	aliasMap
 	left int
 }
 
@@ -160,7 +160,7 @@ func (m *brokenMap) Save(ctx context.Context, pair [2]event.Key) error {
 	if m.left--; m.left >= 0 {
 		return errors.New("no disk")
 	}
-	return m.joinedMap.Save(ctx, pair)
+	return m.aliasMap.Save(ctx, pair)
 }
 
 // TestOrderChangedWhileCallsWait checks that a change of the ordering waits for calls in flight,
@@ -181,7 +181,7 @@ func TestOrderChangedWhileCallsWait(t *testing.T) {
 					got[r.MessageID]++
 					return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 				})
-				w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+				w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 				d := oneWebhook("d")
 				d.Order = tracking.OrderUser
 				w.Update(d, nil)
@@ -228,7 +228,7 @@ func TestOrderSwitchedOff(t *testing.T) {
 			got[r.MessageID]++
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases, w.Concurrency = &joinedMap{pairs: map[[2]event.Key]bool{}}, 1
+		w.Aliases, w.Concurrency = &aliasMap{pairs: map[[2]event.Key]bool{}}, 1
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
@@ -247,10 +247,10 @@ func TestOrderSwitchedOff(t *testing.T) {
 	})
 }
 
-// heldElsewhere is a reader of a queue that another process has locked.
-type heldElsewhere struct{ journal.Reader }
+// ownedElsewhere is a reader of a queue that another process owns.
+type ownedElsewhere struct{ journal.Reader }
 
-func (heldElsewhere) Hold(ctx context.Context) (context.Context, func(), error) {
+func (ownedElsewhere) Acquire(ctx context.Context) (context.Context, func(), error) {
 	<-ctx.Done()
 	return nil, nil, ctx.Err()
 }
@@ -264,15 +264,15 @@ func newEntry(position uint64) *journal.Entry {
 // time ends after all entries with earlier calls. Otherwise a new process might find the entry
 // without the earlier ones.
 func TestPostponedEntryEndsAfterPredecessors(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	waiting, between, last := newEntry(1), newEntry(2), newEntry(3)
 	waiting.Attempt = 2
-	ls.begin(waiting)
-	ls.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
-	atWork := ls.begin(between)
-	e := ls.begin(last)
+	qs.begin(waiting)
+	qs.postpone(&waiting.Calls[0], 1, time.Now().Add(time.Minute))
+	atWork := qs.begin(between)
+	e := qs.begin(last)
 	e.open = 1
-	_, ok := ls.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
+	_, ok := qs.awaitTurn(t.Context(), e, &last.Calls[0], 3, note{})
 	require.False(t, ok)
 	assert.Contains(t, e.predecessors, atWork)
 }
@@ -291,10 +291,10 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 			waiting, leased := newUserQueues(notParked{}, test.overtake), newUserQueues(notParked{}, test.overtake)
 			waiting.add(&test.entry, time.Now())
 			leased.begin(&test.entry)
-			for _, ls := range []*userQueues{waiting, leased} {
-				_, _, found := ls.at(&test.entry.Calls[0], 1)
+			for _, qs := range []*userQueues{waiting, leased} {
+				_, _, found := qs.at(&test.entry.Calls[0], 1)
 				assert.False(t, found)
-				_, _, found = ls.at(&test.entry.Calls[1], 2)
+				_, _, found = qs.at(&test.entry.Calls[1], 2)
 				assert.True(t, found)
 			}
 		})
@@ -303,16 +303,16 @@ func TestCallsWithoutQueueDoNotHideOthers(t *testing.T) {
 
 // TestFinishSkipsCallsOfOtherEntries finishes an entry whose first call another entry has taken over.
 func TestFinishSkipsCallsOfOtherEntries(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	both := journal.Entry{First: 1, Attempt: 1, Calls: []tracking.Call{{UserID: "u"}, {UserID: "v"}}}
-	e := ls.begin(&both)
-	other := ls.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
-	ls.end(&both.Calls[1], 2)
-	ls.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
-	l, at, found := ls.at(&both.Calls[0], 1)
+	e := qs.begin(&both)
+	other := qs.begin(&journal.Entry{First: 1, Attempt: 1, Calls: both.Calls[:1]})
+	qs.end(&both.Calls[1], 2)
+	qs.finish(e, &both, []tracking.Outcome{{State: tracking.StateDelivered}, {State: tracking.StateDelivered}})
+	q, at, found := qs.at(&both.Calls[0], 1)
 	require.True(t, found)
-	assert.Same(t, other, l.calls[at].entry)
-	_, _, found = ls.at(&both.Calls[1], 2)
+	assert.Same(t, other, q.calls[at].entry)
+	_, _, found = qs.at(&both.Calls[1], 2)
 	assert.False(t, found, "the call has ended")
 }
 
@@ -355,7 +355,7 @@ func TestCallsAreRepeatedAfterAFailedStore(t *testing.T) {
 			delivered <- struct{}{}
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		d := oneWebhook("d")
@@ -378,21 +378,21 @@ func TestCallsAreRepeatedAfterAFailedStore(t *testing.T) {
 // TestFinishedEntriesAreReleased checks that the entries of a user who always has pending calls do
 // not stay in memory: each entry is the predecessor of the next one.
 func TestFinishedEntriesAreReleased(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	var first weak.Pointer[queuedEntry]
 	var last *queuedEntry
 	var before *journal.Entry
 	for n := range uint64(3) {
 		entry := newEntry(n)
-		e := ls.begin(entry)
-		_, wait := ls.check(e, &entry.Calls[0], n, note{})
+		e := qs.begin(entry)
+		_, wait := qs.check(e, &entry.Calls[0], n, note{})
 		require.Nil(t, wait)
-		ls.end(&entry.Calls[0], n)
+		qs.end(&entry.Calls[0], n)
 		if last == nil {
 			first = weak.Make(e)
 		} else {
 			require.Contains(t, e.predecessors, last)
-			ls.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
+			qs.finish(last, before, []tracking.Outcome{{State: tracking.StateDelivered}})
 		}
 		last, before = e, entry
 	}
@@ -404,24 +404,24 @@ func TestFinishedEntriesAreReleased(t *testing.T) {
 // TestEarlierCallWaitsForACallInFlight checks that a call that is leased after a later call of its
 // user, for example because its first read failed, is not attempted at the same time.
 func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
-	for name, end := range map[string]func(ls *userQueues, e *journal.Entry){
-		"delivered": func(ls *userQueues, e *journal.Entry) { ls.end(&e.Calls[0], e.First) },
-		"postponed": func(ls *userQueues, e *journal.Entry) {
-			ls.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
+	for name, end := range map[string]func(qs *userQueues, e *journal.Entry){
+		"delivered": func(qs *userQueues, e *journal.Entry) { qs.end(&e.Calls[0], e.First) },
+		"postponed": func(qs *userQueues, e *journal.Entry) {
+			qs.postpone(&e.Calls[0], e.First, time.Now().Add(time.Minute))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newUserQueues(notParked{}, false)
+			qs := newUserQueues(notParked{}, false)
 			earlier, later := newEntry(1), newEntry(2)
-			active := ls.begin(later)
-			_, wait := ls.check(active, &later.Calls[0], 2, note{})
+			active := qs.begin(later)
+			_, wait := qs.check(active, &later.Calls[0], 2, note{})
 			require.Nil(t, wait)
-			e := ls.begin(earlier)
-			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			e := qs.begin(earlier)
+			_, wait = qs.check(e, &earlier.Calls[0], 1, note{})
 			require.NotNil(t, wait, "two calls of the user are in flight")
-			end(ls, later)
+			end(qs, later)
 			<-wait
-			_, wait = ls.check(e, &earlier.Calls[0], 1, note{})
+			_, wait = qs.check(e, &earlier.Calls[0], 1, note{})
 			assert.Nil(t, wait)
 		})
 	}
@@ -430,40 +430,40 @@ func TestEarlierCallWaitsForACallInFlight(t *testing.T) {
 // TestWakeOnlyChangedCalls checks that wake notifies only calls that a change affects.
 func TestWakeOnlyChangedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		happens func(ls *userQueues, calls []*journal.Entry, entries []*queuedEntry)
+		happens func(qs *userQueues, calls []*journal.Entry, entries []*queuedEntry)
 		want    []int // indices of the notified calls, except the first call
 	}{
-		"the next one waits in the journal": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[0].Calls[0], 0) }, []int{1}},
-		"one behind others ends":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.end(&calls[2].Calls[0], 2) }, nil},
-		"the first is overtaken":            {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) { ls.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
-		"the first is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.postpone(&calls[0].Calls[0], 0, time.Now())
+		"the next one waits in the journal": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.end(&calls[0].Calls[0], 0) }, []int{1}},
+		"one behind others ends":            {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.end(&calls[2].Calls[0], 2) }, nil},
+		"the first is overtaken":            {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) { qs.dequeue(&calls[0].Calls[0], 0) }, []int{1}},
+		"the first is postponed": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.postpone(&calls[0].Calls[0], 0, time.Now())
 		}, []int{1, 2, 3}},
-		"a later one is postponed": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.postpone(&calls[1].Calls[0], 1, time.Now())
+		"a later one is postponed": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.postpone(&calls[1].Calls[0], 1, time.Now())
 		}, nil},
-		"the next failed before": {func(ls *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
-			ls.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
-			ls.end(&calls[0].Calls[0], 0)
+		"the next failed before": {func(qs *userQueues, calls []*journal.Entry, _ []*queuedEntry) {
+			qs.change(&calls[1].Calls[0], 1, func(next *queuedCall) { next.failing = true })
+			qs.end(&calls[0].Calls[0], 0)
 		}, []int{1, 2, 3}},
-		"the queue is merged": {func(ls *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
-			ls.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
+		"the queue is merged": {func(qs *userQueues, _ []*journal.Entry, _ []*queuedEntry) {
+			qs.begin(&journal.Entry{First: 4, Attempt: 1, Calls: []tracking.Call{{UserID: "u", PreviousID: "v", Type: "alias"}}})
 		}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ls := newUserQueues(notParked{}, false)
+			qs := newUserQueues(notParked{}, false)
 			var calls []*journal.Entry
 			var entries []*queuedEntry
 			for n := range uint64(4) {
 				calls = append(calls, newEntry(n))
-				entries = append(entries, ls.begin(calls[n]))
+				entries = append(entries, qs.begin(calls[n]))
 			}
 			waits := map[int]chan struct{}{}
 			for n := 1; n < len(calls); n++ {
-				_, waits[n] = ls.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
+				_, waits[n] = qs.check(entries[n], &calls[n].Calls[0], uint64(n), note{})
 				require.NotNil(t, waits[n])
 			}
-			test.happens(ls, calls, entries)
+			test.happens(qs, calls, entries)
 			var looks []int
 			for n := 1; n < len(calls); n++ {
 				select {
@@ -480,8 +480,8 @@ func TestWakeOnlyChangedCalls(t *testing.T) {
 // notParked is a journal that contains all calls and has no parked entries.
 type notParked struct{}
 
-func (notParked) Resume(uint64)     {}
-func (notParked) Keeps(uint64) bool { return true }
+func (notParked) Resume(uint64)         {}
+func (notParked) IsPending(uint64) bool { return true }
 
 // TestWaitForDuePredecessor checks that a call waits briefly for an earlier call that is due but
 // not leased yet, because parking and resuming the later call would cost more.
@@ -489,66 +489,66 @@ func TestWaitForDuePredecessor(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ls := newUserQueues(notParked{}, false)
+				qs := newUserQueues(notParked{}, false)
 				entry := func(position uint64) *journal.Entry { // the entry was postponed once
 					return &journal.Entry{First: position, Attempt: 2, Notes: []string{note{skipped: 1}.String()}, Calls: []tracking.Call{{UserID: "u", Type: "track"}}}
 				}
 				before, behind := entry(1), entry(2)
-				ls.add(before, time.Now())
-				e := ls.begin(behind)
+				qs.add(before, time.Now())
+				e := qs.begin(behind)
 				e.open = 1
 				if comes {
-					time.AfterFunc(stayLeased/2, func() { ls.begin(before) })
-					time.AfterFunc(2*stayLeased, func() { ls.end(&before.Calls[0], 1) })
+					time.AfterFunc(stayLeased/2, func() { qs.begin(before) })
+					time.AfterFunc(2*stayLeased, func() { qs.end(&before.Calls[0], 1) })
 				}
-				_, ok := ls.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
+				_, ok := qs.awaitTurn(t.Context(), e, &behind.Calls[0], 2, note{})
 				assert.Equal(t, comes, ok)
 			})
 		})
 	}
 }
 
-// A heldOnce is a reader with a lock that is lost when the context lost is canceled. It counts
-// releases of the lock.
-type heldOnce struct {
+// An ownedReader is a reader whose ownership ends when the context lost is canceled. It counts
+// releases.
+type ownedReader struct {
 	journal.Reader
 	lost     context.Context
 	released atomic.Int64
 }
 
-func (r *heldOnce) Hold(context.Context) (context.Context, func(), error) {
+func (r *ownedReader) Acquire(context.Context) (context.Context, func(), error) {
 	return r.lost, func() { r.released.Add(1) }, nil
 }
 
-// TestPausedWorkerReleasesDestination checks that a paused worker releases its lock.
+// TestPausedWorkerReleasesDestination checks that a paused worker releases its destination.
 func TestPausedWorkerReleasesDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		reader, err := memory.Attach(t.Context(), "d", nil)
 		require.NoError(t, err)
 		lost, lose := context.WithCancel(t.Context())
-		held := &heldOnce{Reader: reader, lost: lost}
+		owned := &ownedReader{Reader: reader, lost: lost}
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
-		w.Update(d, held)
+		w.Update(d, owned)
 		w.Start()
 		synctest.Wait()
 		d.Paused = true
 		w.Update(d, nil)
 		synctest.Wait()
-		assert.EqualValues(t, 1, held.released.Load())
+		assert.EqualValues(t, 1, owned.released.Load())
 		lose()
 		synctest.Wait() // until the worker waits
 		w.Stop()
 	})
 }
 
-// TestOrderSwitchedOffWhileHeldElsewhere checks that a worker that waits for the lock of another
-// process can switch to unordered delivery.
-func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
+// TestOrderSwitchedOffWhileOwnedElsewhere checks that a worker that waits until another process
+// releases the destination can switch to unordered delivery.
+func TestOrderSwitchedOffWhileOwnedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
@@ -558,7 +558,7 @@ func TestOrderSwitchedOffWhileHeldElsewhere(t *testing.T) {
 		require.NoError(t, err)
 		d := oneWebhook("d")
 		d.Order = tracking.OrderUser
-		w.Update(d, &wantsOf{heldElsewhere{reader}, wants})
+		w.Update(d, &wantsOf{ownedElsewhere{reader}, wants})
 		w.Start()
 		synctest.Wait()
 		require.Empty(t, wants)
@@ -604,7 +604,7 @@ func TestLongQueuesDrainFastAfterOutage(t *testing.T) {
 				}
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 32, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		for range entries {
@@ -632,31 +632,31 @@ func TestMemoryOfManyQueuedUsers(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	ls := newUserQueues(notParked{}, false)
+	qs := newUserQueues(notParked{}, false)
 	const users = 100_000
 	for n := range uint64(2 * users) {
 		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
-		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
+		qs.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now())
 	}
 	taken := float64(heap()) - float64(before)
-	t.Logf("%d users with two calls each take %.1f MB", len(ls.byUser), taken/1e6)
+	t.Logf("%d users with two calls each take %.1f MB", len(qs.byUser), taken/1e6)
 	assert.Less(t, taken, 100e6)
-	runtime.KeepAlive(ls)
+	runtime.KeepAlive(qs)
 }
 
-// TestMergedUsersAreForgotten checks that the oldest merged users without calls are deleted.
-func TestMergedUsersAreForgotten(t *testing.T) {
-	ls := newUserQueues(notParked{}, false)
-	for n := range maxJoined {
-		ls.join(ls.queue(keyOfUser(fmt.Sprint("a", n))), ls.queue(keyOfUser(fmt.Sprint("b", n))))
+// TestMergedUsersAreDeleted checks that the oldest merged users without calls are deleted.
+func TestMergedUsersAreDeleted(t *testing.T) {
+	qs := newUserQueues(notParked{}, false)
+	for n := range maxLinkedIDs {
+		qs.merge(qs.queue(keyOfUser(fmt.Sprint("a", n))), qs.queue(keyOfUser(fmt.Sprint("b", n))))
 	}
-	assert.Len(t, ls.byUser, maxJoined)
-	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
-	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+	assert.Len(t, qs.byUser, maxLinkedIDs)
+	assert.NotContains(t, qs.byUser, keyOfUser("a0"))
+	assert.Contains(t, qs.byUser, keyOfUser(fmt.Sprint("b", maxLinkedIDs-1)))
 
-	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxJoined/2)} // the oldest merged user that remains
-	ls.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
-	_, _, found := ls.at(&alias, 0)
+	alias := tracking.Call{Type: "alias", UserID: "c", PreviousID: fmt.Sprint("a", maxLinkedIDs/2)} // the oldest merged user that remains
+	qs.begin(&journal.Entry{Attempt: 1, Calls: []tracking.Call{alias}})
+	_, _, found := qs.at(&alias, 0)
 	assert.True(t, found, "the oldest merged pair is kept")
 }
 
@@ -679,7 +679,7 @@ func TestQuarantinedInOrder(t *testing.T) {
 		w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
 		w.Quarantine = func(c *tracking.Call) string {
 			if c.ID == "bad" {
 				return "plan: no such event"
@@ -758,7 +758,7 @@ func testEndsInOrder(t *testing.T, batches string, concurrency int, kill bool) {
 				got = append(got, r.MessageID)
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			}),
-			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &joinedMap{pairs: map[[2]event.Key]bool{}},
+			Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: concurrency, Aliases: &aliasMap{pairs: map[[2]event.Key]bool{}},
 		})
 		w.Start()
 		return w, process

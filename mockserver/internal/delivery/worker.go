@@ -63,9 +63,9 @@ type WorkerConfig struct {
 	// and must be safe for concurrent use. After an Update with GoneSince, calls fail without
 	// a request.
 	OnGone func(d *tracking.Destination)
-	// OnHold is called when a response requires a pause, see sender.Hold. It must not block and
-	// must be safe for concurrent use. It may be nil.
-	OnHold func(d *tracking.Destination, until time.Time)
+	// OnPause is called when a response requires a pause, see sender.RequestedPause. It must not
+	// block and must be safe for concurrent use. It may be nil.
+	OnPause func(d *tracking.Destination, until time.Time)
 	// Attach opens the destination's queue again after the journal has closed it. If it
 	// returns nil, the worker calls it again later.
 	Attach func(ctx context.Context) (journal.Reader, error)
@@ -149,7 +149,7 @@ func (w *Worker) maySend(t *target) bool {
 	w.mu.Lock()
 	running := w.state == workerRunning
 	w.mu.Unlock()
-	return running && w.settings.Load() == t && !w.gate.isHeld()
+	return running && w.settings.Load() == t && !w.gate.isPaused()
 }
 
 // maxCalls returns the maximum number of calls in flight to a target.
@@ -165,16 +165,16 @@ type ordering struct {
 	tracking.Ordering
 	reader    journal.Reader
 	queues    *userQueues
-	held      context.Context // ends when another process may deliver
+	owned     context.Context // ends when another process may deliver
 	release   func()          // lets other processes deliver
-	admitting scope           // ends with held, when a result is not stored, and when the ordering ends
+	admitting scope           // ends with owned, when a result is not stored, and when the ordering ends
 	failed    atomic.Bool     // a result was not stored
-	requests  *requests       // canceled when held ends
+	requests  *requests       // canceled when owned ends
 }
 
 // isCurrent reports whether the ordering matches the settings and the reader and is active.
 func (o *ordering) isCurrent(to tracking.Ordering, reader journal.Reader) bool {
-	return o.Ordering == to && o.reader == reader && o.held.Err() == nil && o.admitting.Err() == nil
+	return o.Ordering == to && o.reader == reader && o.owned.Err() == nil && o.admitting.Err() == nil
 }
 
 // end ends the ordering after its entries have ended.
@@ -204,8 +204,8 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 
 // recovered schedules waiting first calls immediately, because the destination works again.
 func (w *Worker) recovered() {
-	if ls := w.queues.Load(); ls != nil {
-		ls.retryNow()
+	if qs := w.queues.Load(); qs != nil {
+		qs.retryNow()
 	}
 }
 
@@ -230,8 +230,8 @@ func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
 	}
 }
 
-// Hold pauses deliveries until a time, as a response can require.
-func (w *Worker) Hold(until time.Time) { w.gate.hold(until) }
+// PauseUntil pauses deliveries until a time, as a response can require.
+func (w *Worker) PauseUntil(until time.Time) { w.gate.pauseUntil(until) }
 
 // sameWebhooks reports whether two destinations have the same URLs and the same write key.
 func sameWebhooks(a, b *tracking.Destination) bool {
@@ -242,13 +242,13 @@ func sameWebhooks(a, b *tracking.Destination) bool {
 // be called again.
 func (w *Worker) Drain() { w.change(workerDraining) }
 
-// BreakOff drains the worker and cancels the requests in flight. Their calls stay pending. It does
+// Abort drains the worker and cancels the requests in flight. Their calls stay pending. It does
 // not block and may be called again.
-func (w *Worker) BreakOff() { w.change(workerStopped) }
+func (w *Worker) Abort() { w.change(workerStopped) }
 
-// Stop is like BreakOff, and waits until the worker has ended.
+// Stop is like Abort, and waits until the worker has ended.
 func (w *Worker) Stop() {
-	w.BreakOff()
+	w.Abort()
 	<-w.done
 	w.requests.concurrent.Wait()
 }

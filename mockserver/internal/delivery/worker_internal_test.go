@@ -73,7 +73,7 @@ func TestWorkerStates(t *testing.T) {
 		"pause":  {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
 		"resume": {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
 		"drain":  {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
-		"cancel": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
+		"cancel": {func(w *Worker) { w.Abort() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, from := range states {
@@ -209,7 +209,7 @@ func TestRetryAfterBeginsAtTheResponse(t *testing.T) {
 	})
 }
 
-// TestCallsFailWithoutAttemptOnlyAfterTheWindow checks that calls that wait for the end of a hold fail
+// TestCallsFailWithoutAttemptOnlyAfterTheWindow checks that calls that wait for the end of a pause fail
 // when their window has passed, and stay pending if the worker is paused or drained.
 func TestCallsFailWithoutAttemptOnlyAfterTheWindow(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -223,11 +223,11 @@ func TestCallsFailWithoutAttemptOnlyAfterTheWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, memory, events := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
-					t.Error("a call is attempted during a hold")
+					t.Error("a call is attempted during a pause")
 					return webhook.Attempt{Verdict: webhook.Success}
 				})
 				until := time.Now().Add(24 * time.Hour)
-				w.Hold(until)
+				w.PauseUntil(until)
 				assert.Equal(t, until, w.Status().HeldUntil)
 				w.Start()
 				appendCalls(t, memory, "m", "n")
@@ -306,17 +306,17 @@ func TestUnreachableDestination(t *testing.T) {
 	})
 }
 
-// A failingReader returns errors: first from Hold, then from Next.
+// A failingReader returns errors: first from Acquire, then from Next.
 type failingReader struct {
 	journal.Reader
-	holds, leases int // number of remaining errors
+	acquires, leases int // number of remaining errors
 }
 
-func (r *failingReader) Hold(ctx context.Context) (context.Context, func(), error) {
-	if r.holds--; r.holds >= 0 {
-		return nil, nil, errors.New("no hold")
+func (r *failingReader) Acquire(ctx context.Context) (context.Context, func(), error) {
+	if r.acquires--; r.acquires >= 0 {
+		return nil, nil, errors.New("not acquired")
 	}
-	return r.Reader.Hold(ctx)
+	return r.Reader.Acquire(ctx)
 }
 
 func (r *failingReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
@@ -326,10 +326,10 @@ func (r *failingReader) Next(ctx context.Context, want journal.Want) (journal.Le
 	return r.Reader.Next(ctx, want)
 }
 
-// TestWorkerRetriesAfterJournalErrors checks that no call is sent before the journal has granted the hold
-// of an ordered destination, and that errors are retried once per journalRetry.
+// TestWorkerRetriesAfterJournalErrors checks that no call of an ordered destination is sent before the
+// worker has acquired the destination, and that errors are retried once per journalRetry.
 func TestWorkerRetriesAfterJournalErrors(t *testing.T) {
-	for _, holds := range []int{0, 2} {
+	for _, acquires := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			began, sent := time.Now(), make(chan time.Duration, 1)
 			w, memory, _ := newTestWorker(t, func(context.Context, sender.Request) webhook.Attempt {
@@ -337,15 +337,15 @@ func TestWorkerRetriesAfterJournalErrors(t *testing.T) {
 				return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 			})
 			d := oneWebhook("d")
-			if holds > 0 {
+			if acquires > 0 {
 				d.Order = tracking.OrderUser
 			}
-			w.Aliases = &joinedMap{pairs: map[[2]event.Key]bool{}}
-			w.Update(d, &failingReader{Reader: w.reader, holds: holds, leases: 3})
+			w.Aliases = &aliasMap{pairs: map[[2]event.Key]bool{}}
+			w.Update(d, &failingReader{Reader: w.reader, acquires: acquires, leases: 3})
 			appendCalls(t, memory, "m")
 			w.Start()
 			defer w.Stop()
-			assert.Equal(t, time.Duration(holds+3)*journalRetry, <-sent)
+			assert.Equal(t, time.Duration(acquires+3)*journalRetry, <-sent)
 		})
 	}
 }
@@ -405,7 +405,7 @@ func TestUpdateThatPausesSendsNothing(t *testing.T) {
 			sent <- r.Endpoint.URL
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
-		w.Hold(time.Now().Add(time.Hour))
+		w.PauseUntil(time.Now().Add(time.Hour))
 		w.Start()
 		appendCalls(t, memory, "m")
 		synctest.Wait()

@@ -58,14 +58,14 @@ func (c *Collector) AcceptsAnyWriteKey() bool { return c.config.AnyWriteKey }
 func (c *Collector) Started() time.Time { return c.started }
 
 // Drained returns a channel that is closed when the collector is drained.
-func (c *Collector) Drained() <-chan struct{} { return c.life.Done() }
+func (c *Collector) Drained() <-chan struct{} { return c.ctx.Done() }
 
 // Messages returns the handler of /messages, or nil unless Config.Messages is set.
 func (c *Collector) Messages() http.Handler {
 	if !c.config.Messages {
 		return nil
 	}
-	return ingest.NewMessagesHandler(c.undrained)
+	return ingest.NewMessagesHandler(c.messages)
 }
 
 // Send makes one request to a webhook, without retries.

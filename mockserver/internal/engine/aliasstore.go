@@ -10,9 +10,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// maxJoined is the maximum number of stored pairs of a destination. If there are more, arbitrary
+// maxLinks is the maximum number of stored pairs of a destination. If there are more, arbitrary
 // pairs are deleted.
-const maxJoined = 100_000
+const maxLinks = 100_000
 
 // An aliasStore stores the pairs of user IDs that alias calls link at a destination. Each pair has
 // one key, which contains hashes of the IDs.
@@ -56,7 +56,7 @@ func (s *aliasStore) Save(ctx context.Context, pair [2]event.Key) error {
 	_, known := s.known[pair]
 	var excess [][2]event.Key
 	for other := range s.known {
-		if known || len(s.known) < maxJoined {
+		if known || len(s.known) < maxLinks {
 			break
 		}
 		excess = append(excess, other)

@@ -28,11 +28,11 @@ func TestAliasStore(t *testing.T) {
 	}
 	assert.ElementsMatch(t, [][2]event.Key{pair(1), pair(2)}, load("d"))
 	assert.Empty(t, load("other"))
-	for n := range maxJoined {
+	for n := range maxLinks {
 		j.known[pair(-n-1)] = struct{}{}
 	}
 	require.NoError(t, j.Save(t.Context(), pair(3)))
-	assert.Len(t, j.known, maxJoined)
+	assert.Len(t, j.known, maxLinks)
 	assert.Contains(t, load("d"), pair(3))
 	require.NoError(t, j.forget(t.Context()))
 	assert.Empty(t, load("d"))

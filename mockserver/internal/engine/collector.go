@@ -39,21 +39,21 @@ type Collector struct {
 	sender   *sender.Sender
 	started  time.Time // truncated to milliseconds, like ReceivedAt of calls
 
-	users    *users.Service      // audiences, computed traits and deletion requests
-	measures *stats.Destinations // statistics of attempts
-	causes   *stats.Causes       // failures by cause
-	shapes   *shapes.Shapes      // observed properties of events
+	users            *users.Service      // audiences, computed traits and deletion requests
+	destinationStats *stats.Destinations // statistics of attempts
+	causes           *stats.Causes       // failures by cause
+	shapes           *shapes.Shapes      // observed properties of events
 
-	settings  appliedSettings
-	workers   workers
-	gone      backgroundWriter[goneMark]
-	held      backgroundWriter[hold]
-	holds     atomic.Pointer[map[string]hold] // stored pauses; nil before they are loaded
-	replaying chan struct{}                   // semaphore: one Replay runs at a time
-	runs      replayRuns                      // background replays
-	life      context.Context                 // canceled when the collector is drained
-	end       context.CancelFunc              // cancels life
-	unready   atomic.Bool                     // the last message logged by logReady was "not ready"
+	settings     appliedSettings
+	workers      workers
+	gone         backgroundWriter[goneMark]
+	newPauses    backgroundWriter[requestedPause]
+	storedPauses atomic.Pointer[map[string]requestedPause] // nil before they are loaded
+	replaying    chan struct{}                             // semaphore: one Replay runs at a time
+	runs         replayRuns                                // background replays
+	ctx          context.Context                           // canceled when the collector is drained
+	cancel       context.CancelFunc                        // cancels ctx
+	unready      atomic.Bool                               // the last message logged by logReady was "not ready"
 }
 
 // appliedSettings contains the current settings and their origins.
@@ -96,10 +96,10 @@ func (ws *workers) all() []*delivery.Worker {
 	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
-// undrained returns the calls that this process has received and not drained yet, oldest first.
-// If drain is set, it drains them.
-func (c *Collector) undrained(drain bool) []tracking.Call {
-	return slices.DeleteFunc(c.config.History.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
+// messages returns the calls that this process has received and that were not taken yet, oldest
+// first. If take is set, it takes them.
+func (c *Collector) messages(take bool) []tracking.Call {
+	return slices.DeleteFunc(c.config.History.Undrained(take), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
 }
 
 // ServeHTTP serves the tracking API.
@@ -158,7 +158,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	for _, problem := range all.TransformProblems(c.config.Transforms) { // another version has stored the program
 		c.config.Logger.Error("calls to a destination are retried until its transform is fixed", "error", problem)
 	}
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		return state.ErrClosed
 	}
 	for _, d := range all.Destinations {
@@ -202,17 +202,17 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Quarantine: c.quarantine(),
 		Superseded: c.users.Superseded,
 		OnGone:     c.onGone,
-		OnHold:     c.onHeld,
+		OnPause:    c.onPause,
 		Aliases:    newAliasStore(c.config.State, d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
 	defer c.workers.mu.Unlock()
-	if until := c.heldUntil(&d); !until.IsZero() {
-		w.Hold(until)
+	if until := c.pausedUntil(&d); !until.IsZero() {
+		w.PauseUntil(until)
 	}
 	c.workers.byName[d.Name] = w
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		w.Drain() // Drain was called during the attachment
 	}
 	w.Start()
@@ -231,7 +231,7 @@ func (c *Collector) reader(ctx context.Context, destination string, sources []st
 
 // forget removes the statistics of a removed destination, and ends its replays.
 func (c *Collector) forget(destination string) {
-	c.measures.Delete(destination)
+	c.destinationStats.Delete(destination)
 	c.causes.Delete(destination)
 	c.runs.forget(destination)
 }
@@ -291,7 +291,7 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 // Drain makes Ready fail and stops new deliveries. Deliveries in flight continue. Calls are still
 // accepted, because load balancers need time to notice that Ready fails.
 func (c *Collector) Drain() {
-	c.end()
+	c.cancel()
 	c.users.Drain()
 	for _, w := range c.workers.all() {
 		w.Drain()
@@ -316,7 +316,7 @@ func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
 	defer c.gone.wait() // after close has released the lock
-	defer c.held.wait()
+	defer c.newPauses.wait()
 	return c.close()
 }
 
@@ -331,54 +331,17 @@ func (c *Collector) close() error {
 	c.runs.close()
 	running := c.workers.all()
 	for _, w := range running {
-		w.BreakOff()
+		w.Abort()
 	}
 	for _, w := range running {
 		w.Stop()
 	}
 	c.users.EndOutcomes()
 	var written sync.WaitGroup
-	for _, stop := range []func(){c.shapes.Stop, c.measures.Stop, c.causes.Stop} {
+	for _, stop := range []func(){c.shapes.Stop, c.destinationStats.Stop, c.causes.Stop} {
 		written.Go(stop)
 	}
 	written.Wait()
 	c.sender.Close()
 	return c.config.Journal.Close()
-}
-
-// storedSettings are the settings that were created at run time. Collectors with the same store
-// share them. Their JSON contains write keys and shared secrets.
-type storedSettings struct {
-	Sources      []tracking.Source      `json:"sources,omitempty"`
-	Destinations []tracking.Destination `json:"destinations,omitempty"`
-	// Paused names the paused destinations, including destinations of the configuration.
-	Paused []string `json:"paused,omitempty"`
-	// Gone marks destinations that stopped because their webhooks responded with 410. The keys
-	// are their names. It includes destinations of the configuration.
-	Gone map[string]goneMark `json:"gone,omitempty"`
-}
-
-// addedTo returns the settings of the configuration with the stored settings added. If both contain
-// the same name or write key, the configuration takes precedence.
-func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
-	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
-	for _, made := range s.Sources {
-		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
-		if !slices.ContainsFunc(defined.Sources, same) {
-			all.Sources = append(all.Sources, made)
-		}
-	}
-	for _, d := range s.Destinations {
-		if defined.Destination(d.Name) == nil {
-			all.Destinations = append(all.Destinations, d)
-		}
-	}
-	for i := range all.Destinations {
-		d := &all.Destinations[i]
-		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name) || d.Disabled && d.KeepWhileDisabled
-		if mark, ok := s.Gone[d.Name]; ok && mark.applies(d) {
-			d.GoneSince = mark.At
-		}
-	}
-	return all
 }

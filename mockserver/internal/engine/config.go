@@ -134,7 +134,7 @@ func (c Config) withDefaults() Config {
 		c.IsHTTPS = saysHTTPS
 	}
 	if c.ClientOf == nil {
-		c.ClientOf = otherEnd
+		c.ClientOf = peerAddr
 	}
 	if c.Journal == nil {
 		c.Journal = journal.NewMemory(0)
@@ -160,10 +160,10 @@ func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// otherEnd returns the address of the peer.
-func otherEnd(r *http.Request) netip.Addr {
-	end, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return end.Addr().Unmap()
+// peerAddr returns the address of the peer.
+func peerAddr(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return peer.Addr().Unmap()
 }
 
 // checkHTTPConfig returns an error if an HTTPConfig is not a JSON object.

@@ -43,7 +43,7 @@ func (c *Collector) onGone(d *tracking.Destination) {
 	c.gone.put(d.Name, mark, func(last goneMark) bool { return last.Webhooks == mark.Webhooks })
 }
 
-// storeTimeout is the timeout for storing a gone mark or a hold.
+// storeTimeout is the timeout for storing a gone mark or a requested pause.
 const storeTimeout = 10 * time.Second
 
 // storeGone stops a destination whose webhooks responded with 410, until Resume.

@@ -77,7 +77,7 @@ func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
 
 // Ready returns nil if the collector can accept and store calls, or the reason why not.
 func (c *Collector) Ready(ctx context.Context) error {
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		return state.ErrClosed
 	}
 	_, err := c.Health(ctx)
@@ -95,7 +95,7 @@ func (c *Collector) Status() []DestinationStatus {
 
 func (c *Collector) statusOf(w *delivery.Worker) DestinationStatus {
 	d := w.Destination()
-	s := DestinationStatus{Destination: d.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.measures.Of(d.Name)}
+	s := DestinationStatus{Destination: d.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.destinationStats.Of(d.Name)}
 	s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(d.Name, w.CountsSince())
 	s.State = s.state(!d.Disabled)
 	return s

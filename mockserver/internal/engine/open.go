@@ -34,12 +34,12 @@ func New(config Config) (*Collector, error) {
 
 		replaying: make(chan struct{}, 1),
 
-		measures: stats.NewDestinations(),
-		causes:   stats.NewCauses(),
-		shapes:   shapes.New(),
+		destinationStats: stats.NewDestinations(),
+		causes:           stats.NewCauses(),
+		shapes:           shapes.New(),
 	}
-	c.life, c.end = context.WithCancel(context.Background())
-	c.gone.store, c.held.store = c.storeGone, c.storeHold
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.gone.store, c.newPauses.store = c.storeGone, c.storePause
 	err := checkHTTPConfig(config.HTTPConfig)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func New(config Config) (*Collector, error) {
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
-	c.observer = slices.Concat(event.Observers{c.users, c.measures, c.causes, c.shapes}, others, event.Observers{&c.runs})
+	c.observer = slices.Concat(event.Observers{c.users, c.destinationStats, c.causes, c.shapes}, others, event.Observers{&c.runs})
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
 		HTTPConfig: config.HTTPConfig, Plans: config.Plans, RelayID: c.sender.ID,
@@ -67,7 +67,7 @@ func New(config Config) (*Collector, error) {
 		IsHTTPS: config.IsHTTPS, ClientOf: config.ClientOf,
 		Health: http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
 	})
-	if err = c.remember(); err == nil {
+	if err = c.fillDedup(); err == nil {
 		err = c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations})
 	}
 	if err != nil {
@@ -81,14 +81,14 @@ func New(config Config) (*Collector, error) {
 			return w != nil && w.Attachment().Covers(at)
 		}
 		c.shapes.Start(config.State, config.Logger)
-		c.measures.Start(config.State, config.Logger, isCurrent)
+		c.destinationStats.Start(config.State, config.Logger, isCurrent)
 		c.causes.Start(config.State, config.Logger, isCurrent)
 	}
 	return c, nil
 }
 
-// remember adds the stored calls to duplicate detection.
-func (c *Collector) remember() error {
+// fillDedup adds the stored calls to duplicate detection.
+func (c *Collector) fillDedup() error {
 	if c.config.Seen == nil {
 		return nil
 	}
@@ -113,9 +113,9 @@ func (c *Collector) open(defined settings.Settings) error {
 		cancel()
 		return fmt.Errorf("mockserver: could not watch the stored settings: %w", err)
 	}
-	holds, err := c.config.Store.Watch(ctx, holdsKey)
+	pauses, err := c.config.Store.Watch(ctx, pausesKey)
 	if err == nil {
-		err = c.loadHolds(ctx) // before the destinations start
+		err = c.loadPauses(ctx) // before the destinations start
 	}
 	if err != nil {
 		cancel()
@@ -131,7 +131,7 @@ func (c *Collector) open(defined settings.Settings) error {
 		return err
 	}
 	following.Go(func() { c.follow(ctx, changes, c.catchUp) })
-	following.Go(func() { c.follow(ctx, holds, c.loadHolds) })
+	following.Go(func() { c.follow(ctx, pauses, c.loadPauses) })
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (c *Collector) applyStored(ctx context.Context, defined settings.Settings) 
 		err = c.apply(ctx, defined, stored)
 	}
 	if err != nil {
-		c.end()
+		c.cancel()
 	}
 	return err
 }

@@ -201,8 +201,8 @@ func (c *Collector) StartReplay(destination string, sel Selection, expected int)
 	}
 	go func() {
 		defer c.runs.going.Done()
-		_, err := c.replay(c.life, destination, sel, run)
-		if err != nil && c.life.Err() != nil {
+		_, err := c.replay(c.ctx, destination, sel, run)
+		if err != nil && c.ctx.Err() != nil {
 			err = errStopping
 		}
 		c.runs.end(run, err)
@@ -331,7 +331,7 @@ func (r *replay) flush(ctx context.Context) error {
 	if r.done == 0 { // the journal lists a failed call before observers are notified of the failure
 		r.waitForObservers(ctx)
 	}
-	if !r.collector.runs.begins(r.run, r.calls) {
+	if !r.collector.runs.track(r.run, r.calls) {
 		return fmt.Errorf("%w: the destination was removed", state.ErrUnknown)
 	}
 	// Record the replay first: a call may be delivered before the journal's Replay returns, and
@@ -347,7 +347,7 @@ func (r *replay) flush(ctx context.Context) error {
 		r.record(replayed, func(i int) tracking.Outcome {
 			return tracking.Outcome{State: r.from, Reason: notReplayed(r.reasons[i])}
 		})
-		r.collector.runs.fails(r.run, r.calls[replayed:])
+		r.collector.runs.untrack(r.run, r.calls[replayed:])
 		r.done += replayed
 		return fmt.Errorf("mockserver: could not replay calls: %w", err)
 	}

@@ -41,14 +41,14 @@ type ReplayRun struct {
 	event.Counts
 }
 
-// Goes reports whether the replay is still running.
-func (r ReplayRun) Goes() bool { return r.EndedAt.IsZero() }
+// Running reports whether the replay is still running.
+func (r ReplayRun) Running() bool { return r.EndedAt.IsZero() }
 
 // Decided returns the number of calls with a result.
 func (r ReplayRun) Decided() int { return r.Delivered + r.Failed + r.Filtered }
 
 // Settled reports whether the counts are final.
-func (r ReplayRun) Settled() bool { return !r.Goes() && r.Pending == 0 }
+func (r ReplayRun) Settled() bool { return !r.Running() && r.Pending == 0 }
 
 // replayRuns contains the newest replays. It is an event.Observer. Its methods are safe for
 // concurrent use.
@@ -86,11 +86,11 @@ func (rs *replayRuns) begin(destination string, sel *Selection, expected int) (*
 	switch {
 	case rs.closed:
 		return nil, state.ErrClosed
-	case slices.ContainsFunc(rs.all, func(r *replayRun) bool { return r.Destination == destination && r.Goes() }):
+	case slices.ContainsFunc(rs.all, func(r *replayRun) bool { return r.Destination == destination && r.Running() }):
 		return nil, ErrReplaying
 	}
 	for len(rs.all) >= maxRuns {
-		ended := slices.IndexFunc(rs.all, func(r *replayRun) bool { return !r.Goes() })
+		ended := slices.IndexFunc(rs.all, func(r *replayRun) bool { return !r.Running() })
 		if ended < 0 {
 			break // at most one replay runs per destination
 		}
@@ -119,9 +119,9 @@ func (rs *replayRuns) close() {
 	rs.going.Wait()
 }
 
-// begins records calls before they become pending. It returns false if the destination was
+// track records calls before they become pending. It returns false if the destination was
 // removed, even if a new destination has the same name. r may be nil.
-func (rs *replayRuns) begins(r *replayRun, calls []tracking.Call) bool {
+func (rs *replayRuns) track(r *replayRun, calls []tracking.Call) bool {
 	if r == nil {
 		return true
 	}
@@ -142,8 +142,8 @@ func (rs *replayRuns) begins(r *replayRun, calls []tracking.Call) bool {
 	return true
 }
 
-// fails reverts begins for calls that the journal did not store.
-func (rs *replayRuns) fails(r *replayRun, calls []tracking.Call) {
+// untrack reverts track for calls that the journal did not store.
+func (rs *replayRuns) untrack(r *replayRun, calls []tracking.Call) {
 	if r == nil {
 		return
 	}

@@ -85,7 +85,7 @@ func TestReplayOfACauseReportsResults(t *testing.T) {
 			ID: id, Destination: "crm", Cause: group.Cause, StartedAt: run.StartedAt, EndedAt: run.EndedAt,
 			Expected: 150, Replayed: 150, Followed: 150, Counts: event.Counts{Delivered: 147, Failed: 2, Pending: 1},
 		}, run)
-		assert.False(t, run.Goes() || run.Settled())
+		assert.False(t, run.Running() || run.Settled())
 		l, err := c.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 147, l[0].Delivered)

@@ -19,6 +19,43 @@ import (
 // settings can change atomically.
 const settingsKey = "settings"
 
+// storedSettings are the settings that were created at run time. Collectors with the same store
+// share them. Their JSON contains write keys and shared secrets.
+type storedSettings struct {
+	Sources      []tracking.Source      `json:"sources,omitempty"`
+	Destinations []tracking.Destination `json:"destinations,omitempty"`
+	// Paused names the paused destinations, including destinations of the configuration.
+	Paused []string `json:"paused,omitempty"`
+	// Gone marks destinations that stopped because their webhooks responded with 410. The keys
+	// are their names. It includes destinations of the configuration.
+	Gone map[string]goneMark `json:"gone,omitempty"`
+}
+
+// addedTo returns the settings of the configuration with the stored settings added. If both contain
+// the same name or write key, the configuration takes precedence.
+func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
+	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
+	for _, made := range s.Sources {
+		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
+		if !slices.ContainsFunc(defined.Sources, same) {
+			all.Sources = append(all.Sources, made)
+		}
+	}
+	for _, d := range s.Destinations {
+		if defined.Destination(d.Name) == nil {
+			all.Destinations = append(all.Destinations, d)
+		}
+	}
+	for i := range all.Destinations {
+		d := &all.Destinations[i]
+		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name) || d.Disabled && d.KeepWhileDisabled
+		if mark, ok := s.Gone[d.Name]; ok && mark.applies(d) {
+			d.GoneSince = mark.At
+		}
+	}
+	return all
+}
+
 // loadStored returns the stored settings, or zero settings before the first change.
 func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
 	s, err := state.Load[storedSettings](ctx, c.config.Store, settingsKey)
@@ -190,7 +227,7 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 
 // changeLocked is like change. The caller must hold the lock changing.
 func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		return state.ErrClosed // otherwise the change might be stored but not applied
 	}
 	defined := c.Configured()
@@ -234,7 +271,7 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}, apply f
 func (c *Collector) catchUp(ctx context.Context) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		return nil // the next process applies the changes
 	}
 	stored, err := c.loadStored(ctx)

@@ -48,17 +48,17 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	})
 }
 
-// NewMessagesHandler returns a handler that responds with the calls since the last drain,
-// without fields that differ in each run. POST, or GET with the parameter drain, also drains
+// NewMessagesHandler returns a handler that responds with the calls that were not taken yet,
+// without fields that differ in each run. POST, or GET with the parameter drain, also takes
 // them.
-func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
+func NewMessagesHandler(messages func(take bool) []tracking.Call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
+		take := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
 		header := w.Header()
 		header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
 		header.Set("Cache-Control", "no-store")
 		body := []byte{'['}
-		for _, call := range undrained(drain) {
+		for _, call := range messages(take) {
 			if len(body) > 1 {
 				body = append(body, ',')
 			}

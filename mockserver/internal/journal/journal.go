@@ -128,13 +128,14 @@ type Reader interface {
 	// Detach, in milliseconds. Earlier results belong to a previous destination of this name.
 	Since() time.Time
 
-	// Hold locks the destination: it waits until no other process with the same journal may
-	// lease its entries in order. The lock ends when release is called or held is canceled. When
-	// held is canceled, the caller must begin no more calls of leased entries, and must cancel
-	// requests in flight. If the process was suspended, held.Err may return an error before Done
-	// is closed, because it checks the clock. The caller must call release once, when no entry is
-	// leased. Hold returns the error of ctx, or ErrClosed.
-	Hold(ctx context.Context) (held context.Context, release func(), err error)
+	// Acquire waits until no other process with the same journal may lease the destination's
+	// entries in order, and makes this process the owner. The ownership ends when release is
+	// called or owned is canceled. When owned is canceled, the caller must begin no more calls
+	// of leased entries, and must cancel requests in flight. If the process was suspended,
+	// owned.Err may return an error before Done is closed, because it checks the clock. The
+	// caller must call release once, when no entry is leased. Acquire returns the error of ctx,
+	// or ErrClosed.
+	Acquire(ctx context.Context) (owned context.Context, release func(), err error)
 
 	// Waiting yields the entries that wait for a retry, in any order, with their due times,
 	// until yield returns false. The time is zero for entries that wait for Resume. While Waiting
@@ -145,9 +146,9 @@ type Reader interface {
 	// call at a position. If there is no such entry, Resume does nothing. It does not block.
 	Resume(position uint64)
 
-	// Keeps reports whether a call that was leased before is still pending. A journal may remove
+	// IsPending reports whether a call that was leased before is still pending. A journal may remove
 	// a call itself, for example after corruption.
-	Keeps(position uint64) bool
+	IsPending(position uint64) bool
 }
 
 // A Want selects the entries that Next leases. The zero value selects all.
@@ -159,7 +160,7 @@ type Want struct {
 	// InOrder leases entries without earlier attempts in the order of their positions,
 	// including replayed entries, instead of by source. Such an entry waits for at most four
 	// retries. NoRetries and Except must not be set. If several processes share the journal,
-	// entries are leased only while this process has locked the destination; see Reader.Hold.
+	// entries are leased only while this process owns the destination; see Reader.Acquire.
 	InOrder bool
 }
 

@@ -402,8 +402,8 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	}
 }
 
-// Hold succeeds immediately, because no other process has this journal.
-func (r *memoryReader) Hold(context.Context) (context.Context, func(), error) {
+// Acquire succeeds immediately, because no other process has this journal.
+func (r *memoryReader) Acquire(context.Context) (context.Context, func(), error) {
 	return context.Background(), func() {}, nil
 }
 
@@ -444,8 +444,8 @@ func (q *memoryQueue) resume(e *memoryEntry) {
 	q.wake()
 }
 
-// Keeps always returns true, because the memory journal loses no calls.
-func (r *memoryReader) Keeps(uint64) bool { return true }
+// IsPending always returns true, because the memory journal loses no calls.
+func (r *memoryReader) IsPending(uint64) bool { return true }
 
 type memoryLease struct {
 	queue *memoryQueue

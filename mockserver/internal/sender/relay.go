@@ -19,8 +19,8 @@ import (
 const (
 	// maxRelayed is the maximum size of a call in the tracking API in bytes.
 	maxRelayed = 32 << 10
-	// refusedHold is the pause of a relay after a response that does not depend on the calls.
-	refusedHold = time.Minute
+	// refusedPause is the pause of a relay after a response that does not depend on the calls.
+	refusedPause = time.Minute
 )
 
 // A relay sends calls to the tracking API of another collector; see [webhook.TypeRelay].
@@ -62,22 +62,22 @@ func (r *relay) conclude(a *webhook.Attempt) (refused map[string]webhook.FailedC
 	if a.Reason != webhook.ReasonStatus {
 		return nil
 	}
-	explanation, hold := "", time.Duration(0)
+	explanation, pause := "", time.Duration(0)
 	switch policy := (&retry.Policy{}); {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
-		explanation, hold = "; check the write key", refusedHold
+		explanation, pause = "; check the write key", refusedPause
 	case a.Status == http.StatusLoopDetected:
-		explanation, hold = "; the endpoint is this collector", refusedHold
+		explanation, pause = "; the endpoint is this collector", refusedPause
 	case a.Status == http.StatusUnsupportedMediaType && a.RequestHeader.Get("Content-Encoding") != "":
 		r.plain.Store(true)
 		explanation = "; later requests are not compressed"
 	case policy.Classify(a.Status) == retry.Retry:
-		hold = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
+		pause = policy.RetryAfter(a.Status, a.ResponseHeader, a.Time)
 	default:
 		a.Verdict, a.RetryAfter = webhook.Permanent, 0
 		return nil
 	}
-	a.Verdict, a.RetryAfter = webhook.Temporary, hold
+	a.Verdict, a.RetryAfter = webhook.Temporary, pause
 	a.Error += explanation
 	return nil
 }

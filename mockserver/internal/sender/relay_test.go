@@ -174,27 +174,27 @@ func TestRelayResponses(t *testing.T) {
 		status     int
 		retryAfter string // or X-RateLimit-Reset, after a colon
 		verdict    webhook.Verdict
-		hold       time.Duration
+		pause      time.Duration
 		error      string
 	}{
 		{status: 200, verdict: webhook.Success},
 		{status: 202, verdict: webhook.Success},
 		{status: 302, verdict: webhook.Permanent, error: `responded with 302 (Found) to "": redirects are not followed; use the final URL`},
 		{status: 400, verdict: webhook.Permanent, error: "responded with 400 (Bad Request)"},
-		{status: 401, verdict: webhook.Temporary, hold: time.Minute, error: "responded with 401 (Unauthorized); check the write key"},
-		{status: 403, verdict: webhook.Temporary, hold: time.Minute, error: "responded with 403 (Forbidden); check the write key"},
+		{status: 401, verdict: webhook.Temporary, pause: time.Minute, error: "responded with 401 (Unauthorized); check the write key"},
+		{status: 403, verdict: webhook.Temporary, pause: time.Minute, error: "responded with 403 (Forbidden); check the write key"},
 		{status: 404, verdict: webhook.Permanent, error: "responded with 404 (Not Found)"},
 		{status: 408, verdict: webhook.Temporary, error: "responded with 408 (Request Timeout)"},
 		{status: 410, verdict: webhook.Temporary, error: "responded with 410 (Gone)"},
 		{status: 413, verdict: webhook.Permanent, error: "responded with 413 (Request Entity Too Large)"},
-		{status: 429, retryAfter: "7", verdict: webhook.Temporary, hold: 7 * time.Second, error: "responded with 429 (Too Many Requests)"},
-		{status: 429, retryAfter: "3600", verdict: webhook.Temporary, hold: sender.MaxHold, error: "responded with 429 (Too Many Requests)"},
-		{status: 429, retryAfter: ":9", verdict: webhook.Temporary, hold: 9 * time.Second, error: "responded with 429 (Too Many Requests)"},
+		{status: 429, retryAfter: "7", verdict: webhook.Temporary, pause: 7 * time.Second, error: "responded with 429 (Too Many Requests)"},
+		{status: 429, retryAfter: "3600", verdict: webhook.Temporary, pause: sender.MaxPause, error: "responded with 429 (Too Many Requests)"},
+		{status: 429, retryAfter: ":9", verdict: webhook.Temporary, pause: 9 * time.Second, error: "responded with 429 (Too Many Requests)"},
 		{status: 460, verdict: webhook.Temporary, error: "responded with 460"},
 		{status: 500, verdict: webhook.Temporary, error: "responded with 500 (Internal Server Error)"},
 		{status: 501, verdict: webhook.Permanent, error: "responded with 501 (Not Implemented)"},
-		{status: 503, retryAfter: "5", verdict: webhook.Temporary, hold: 5 * time.Second, error: "responded with 503 (Service Unavailable)"},
-		{status: 508, verdict: webhook.Temporary, hold: time.Minute, error: "responded with 508 (Loop Detected); the endpoint is this collector"},
+		{status: 503, retryAfter: "5", verdict: webhook.Temporary, pause: 5 * time.Second, error: "responded with 503 (Service Unavailable)"},
+		{status: 508, verdict: webhook.Temporary, pause: time.Minute, error: "responded with 508 (Loop Detected); the endpoint is this collector"},
 		{status: 511, retryAfter: "5", verdict: webhook.Permanent, error: "responded with 511 (Network Authentication Required)"},
 	} {
 		t.Run(fmt.Sprint(c.status, c.retryAfter), func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestRelayResponses(t *testing.T) {
 				a := newRelay(t, o, webhook.Settings{})(1, "a")[0]
 				assert.Equal(t, c.verdict, a.Verdict)
 				assert.Equal(t, c.error, a.Error)
-				assert.Equal(t, c.hold, sender.Hold(&a))
+				assert.Equal(t, c.pause, sender.RequestedPause(&a))
 				if c.verdict != webhook.Temporary {
 					assert.Zero(t, a.RetryAfter)
 				}

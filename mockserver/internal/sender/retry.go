@@ -49,16 +49,16 @@ func Next(now, end time.Time, attempt int, retryAfter time.Duration, random floa
 	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
-// MaxHold is the longest pause that one response can cause.
-const MaxHold = 5 * time.Minute
+// MaxPause is the longest pause that one response can cause.
+const MaxPause = 5 * time.Minute
 
-// Hold returns the pause of the destination that a response requires: a 429 or 503 response with
+// RequestedPause returns the pause of the destination that a response requires: a 429 or 503 response with
 // Retry-After, or a response to a relay that would refuse all calls. It is between one second and five
 // minutes, or 0.
-func Hold(a *webhook.Attempt) time.Duration {
+func RequestedPause(a *webhook.Attempt) time.Duration {
 	switch a.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnauthorized, http.StatusForbidden, http.StatusLoopDetected:
-		return min(a.RetryAfter, MaxHold)
+		return min(a.RetryAfter, MaxPause)
 	}
 	return 0
 }

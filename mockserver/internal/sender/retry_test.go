@@ -140,7 +140,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
+func TestRequestedPause(t *testing.T) {
 	for _, c := range []struct {
 		status           int
 		retryAfter, want time.Duration
@@ -152,7 +152,7 @@ func TestHold(t *testing.T) {
 		{http.StatusInternalServerError, time.Minute, 0},
 		{http.StatusRequestTimeout, time.Minute, 0},
 	} {
-		if got := Hold(&webhook.Attempt{Status: c.status, RetryAfter: c.retryAfter}); got != c.want {
+		if got := RequestedPause(&webhook.Attempt{Status: c.status, RetryAfter: c.retryAfter}); got != c.want {
 			t.Errorf("%d, %v: %v, want %v", c.status, c.retryAfter, got, c.want)
 		}
 	}

@@ -299,7 +299,7 @@ func (a *Alerter) conclude(to *outlet, d *draft, attempt *webhook.Attempt) {
 	now := time.Now()
 	log := a.log.With("kind", d.Kind, "state", d.State, "destination", d.Destination)
 	if attempt.Verdict != webhook.Success {
-		to.notBefore = now.Add(max(min(checkInterval<<min(to.failures, 10), maxBackoff), sender.Hold(attempt)))
+		to.notBefore = now.Add(max(min(checkInterval<<min(to.failures, 10), maxBackoff), sender.RequestedPause(attempt)))
 		to.failures++
 		a.count(string(d.Kind), resultFailed)
 		if ok, suppressed := a.failed.Allow(now, every, 1); ok {

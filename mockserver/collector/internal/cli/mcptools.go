@@ -660,7 +660,7 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 		return r, err
 	}
 	missing := checkFound(in.Destination, q, run.read.Missing)
-	if !run.read.Goes() && run.read.Replayed == 0 && run.read.Problem == "" {
+	if !run.read.Running() && run.read.Replayed == 0 && run.read.Problem == "" {
 		return r, cmp.Or(missing, errors.New("no calls to replay: use fewer filters, or another state"))
 	}
 	r.Summary = replayText(run.read, true)

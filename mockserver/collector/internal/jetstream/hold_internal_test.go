@@ -184,7 +184,7 @@ func TestOrderLeaseIsTakenOver(t *testing.T) {
 			s.append(id, 1)
 		}
 		delivered := journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
-		held, release, err := s.readers[0].Hold(t.Context())
+		held, release, err := s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		first, id := s.next(0)
 		require.Equal(t, "a-0", id)
@@ -201,7 +201,7 @@ func TestOrderLeaseIsTakenOver(t *testing.T) {
 		}
 		others := make(chan holding)
 		go func() {
-			held, release, err := s.readers[1].Hold(t.Context())
+			held, release, err := s.readers[1].Acquire(t.Context())
 			assert.NoError(t, err)
 			others <- holding{held, release, time.Now()}
 		}()
@@ -236,7 +236,7 @@ func TestOrderLeaseIsTakenOver(t *testing.T) {
 		other.release()
 
 		began := time.Now()
-		_, release, err = s.readers[0].Hold(t.Context())
+		_, release, err = s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		require.LessOrEqual(t, time.Since(began), time.Second, "a released destination is available at once")
 		last, id := s.next(0)
@@ -259,11 +259,11 @@ func TestWaitingCollectorIsNotified(t *testing.T) {
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
-		_, release, err := s.readers[0].Hold(t.Context())
+		_, release, err := s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		held := make(chan time.Time)
 		go func() {
-			_, release, err := s.readers[1].Hold(t.Context())
+			_, release, err := s.readers[1].Acquire(t.Context())
 			assert.NoError(t, err)
 			held <- time.Now()
 			release()
@@ -286,7 +286,7 @@ func TestResultAfterOrderLeaseIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
 		s.append("a", 1)
-		held, release, err := s.readers[0].Hold(t.Context())
+		held, release, err := s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		lease, _ := s.next(0)
 		s.streams[0].isCutOff.Store(true)
@@ -300,7 +300,7 @@ func TestResultAfterOrderLeaseIsRejected(t *testing.T) {
 		require.ErrorContains(t, err, "another collector delivers")
 		release()
 
-		_, release, err = s.readers[0].Hold(t.Context())
+		_, release, err = s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		lease, _ = s.next(0)
 		require.NoError(t, j.JS.Purge(t.Context(), j.Names.Stream(record.StreamOutcomes), "", 0))
@@ -317,7 +317,7 @@ func TestNextHolderAppliesOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := share(t)
 		s.append("a", 2)
-		_, _, err := s.readers[0].Hold(t.Context())
+		_, _, err := s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		lease, _ := s.next(0)
 		none := s.journals[0].Names.Subject("at")
@@ -329,7 +329,7 @@ func TestNextHolderAppliesOutcomes(t *testing.T) {
 		require.NoError(t, s.journals[0].Close())
 		require.NoError(t, s.journals[1].Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "b", 1)}))
 
-		_, release, err := s.readers[1].Hold(t.Context())
+		_, release, err := s.readers[1].Acquire(t.Context())
 		require.NoError(t, err)
 		var ids []string
 		for range 2 {
@@ -354,12 +354,12 @@ func TestClaimWithLostResponseIsRecognized(t *testing.T) {
 		s := share(t)
 		s.streams[0].deaf.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, _, err := s.readers[0].Hold(ctx)
+		_, _, err := s.readers[0].Acquire(ctx)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		s.streams[0].deaf.Store(false)
 		began := time.Now()
-		held, release, err := s.readers[0].Hold(t.Context())
+		held, release, err := s.readers[0].Acquire(t.Context())
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 5*time.Second)
 
@@ -385,7 +385,7 @@ func TestClaimsAreRenewedTogether(t *testing.T) {
 		for _, destination := range []string{"crm", "mail", "web"} {
 			r, err := s.journals[0].Attach(t.Context(), destination, nil)
 			require.NoError(t, err)
-			ctx, release, err := r.Hold(t.Context())
+			ctx, release, err := r.Acquire(t.Context())
 			require.NoError(t, err)
 			defer release()
 			held = append(held, ctx)

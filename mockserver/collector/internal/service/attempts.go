@@ -43,10 +43,10 @@ func newAttemptLog(log *store.AttemptLog, history *history.History, plans *plans
 	}
 }
 
-// read starts reading existing records into the history. If hear is not nil, it then passes the
-// new records of other processes to hear. Call it after the start is complete, because reading
+// read starts reading existing records into the history. If observe is not nil, it then passes
+// the new records of other processes to observe. Call it after the start is complete, because reading
 // takes time and memory.
-func (l *attemptLog) read(hear func(event.Event)) {
+func (l *attemptLog) read(observe func(event.Event)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.reading.Go(func() {
@@ -55,8 +55,8 @@ func (l *attemptLog) read(hear func(event.Event)) {
 			l.apply(record, l.history.Restore)
 		}
 		close(l.restored)
-		if err == nil && hear != nil {
-			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, hear) })
+		if err == nil && observe != nil {
+			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, observe) })
 		}
 		if err != nil && ctx.Err() == nil {
 			l.logger.Warn("cannot read attempts of other processes", "error", err)
@@ -106,19 +106,19 @@ func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	return e
 }
 
-// apply decodes a record and passes its events to tell.
-func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
+// apply decodes a record and passes its events to observe.
+func (l *attemptLog) apply(data []byte, observe func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
 		l.logger.Warn("skipped an unreadable attempt record", "error", err)
 	case r.writer == l.writer: // the history already contains this process's record
 	case r.attempt != nil:
-		tell(*r.attempt)
+		observe(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {
-			tell(deliveredBy(r.attempt))
+			observe(deliveredBy(r.attempt))
 		}
 	case r.ended != nil:
-		tell(*r.ended)
+		observe(*r.ended)
 	}
 }

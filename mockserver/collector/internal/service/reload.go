@@ -16,13 +16,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
-// settle is how long a file must be unchanged before it is read, because editors write files in
+// debounce is how long a file must be unchanged before it is read, because editors write files in
 // several steps.
-const settle = 100 * time.Millisecond
+const debounce = 100 * time.Millisecond
 
-// unsettled limits the total wait for settle, because other files in the directory may change
-// continuously.
-const unsettled = time.Second
+// maxDebounce limits the total wait, because other files in the directory may change continuously.
+const maxDebounce = time.Second
 
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
 // telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns
@@ -93,8 +92,8 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 	if err := watch(watcher, read); err != nil {
 		return err
 	}
-	settled := time.After(0) // the files may have changed since the start
-	stirred := time.Now()    // time of the first change that has not been read
+	settled := time.After(0)  // the files may have changed since the start
+	firstChange := time.Now() // time of the first change that has not been read
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,9 +102,9 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 			read = s.reloadFile(ctx, path, read, watcher)
 		case <-watcher.Events:
 			if settled == nil {
-				stirred = time.Now()
+				firstChange = time.Now()
 			}
-			settled = time.After(min(settle, max(0, time.Until(stirred.Add(unsettled)))))
+			settled = time.After(min(debounce, max(0, time.Until(firstChange.Add(maxDebounce)))))
 		case err := <-watcher.Errors:
 			s.log.Warn("error while watching the configuration", "error", err)
 		case <-settled:

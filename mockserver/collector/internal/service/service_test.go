@@ -452,7 +452,7 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 	defer cancel()
 	going.Go(func() { assert.NoError(t, s.Follow(ctx, path, nil)) })
 	going.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(settle / 5) {
+		for ; ctx.Err() == nil; time.Sleep(debounce / 5) {
 			_ = os.WriteFile(filepath.Join(dir, "secrets", "busy"), []byte(time.Now().String()), 0o600)
 		}
 	})

@@ -56,12 +56,12 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.metrics.watched.Store(s)
 	s.alerter.Start(s.collector)
-	s.letRequestsIn()
-	var hear func(event.Event) // receives events of other collectors
+	s.openGates()
+	var observeRemote func(event.Event) // receives events of other collectors
 	if o.Config.NATS != nil {
-		hear = s.collector.ObserveRemote
+		observeRemote = s.collector.ObserveRemote
 	}
-	s.attempts.read(hear)
+	s.attempts.read(observeRemote)
 	return s, nil
 }
 
@@ -80,8 +80,8 @@ func (s *Service) listen() (err error) {
 	if s.options.Dev {
 		main = "--listen" // collector dev has flags instead of settings
 	}
-	if s.main, err = s.answer(main, c.Listen); err == nil && c.Admin.Listen != "" {
-		s.admin, err = s.answer("admin.listen", c.Admin.Listen)
+	if s.main, err = s.startListener(main, c.Listen); err == nil && c.Admin.Listen != "" {
+		s.admin, err = s.startListener("admin.listen", c.Admin.Listen)
 	}
 	return err
 }
@@ -117,8 +117,8 @@ func Listen(setting, address string) (net.Listener, error) {
 	return nil, fmt.Errorf("%s %s: %s", setting, address, why)
 }
 
-// letRequestsIn opens the startup gates of the listeners.
-func (s *Service) letRequestsIn() {
+// openGates opens the startup gates of the listeners.
+func (s *Service) openGates() {
 	if s.admin == nil {
 		everything := s.everything("")
 		s.main.server.RegisterOnShutdown(s.inspector.Close) // open streams would delay the shutdown
@@ -129,8 +129,8 @@ func (s *Service) letRequestsIn() {
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 
-// answer starts a listener. Its startup gate is closed at first.
-func (s *Service) answer(setting, address string) (*listener, error) {
+// startListener starts a listener. Its startup gate is closed at first.
+func (s *Service) startListener(setting, address string) (*listener, error) {
 	socket, err := Listen(setting, address)
 	if err != nil {
 		return nil, err

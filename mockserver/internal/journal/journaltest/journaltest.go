@@ -52,7 +52,7 @@ func Run(t *testing.T, o Options) {
 		"SourcesShareFairly":                 fairSources,
 		"WantSelectsEntries":                 wantFields,
 		"InOrder":                            inOrder,
-		"Hold":                               hold,
+		"Acquire":                            acquire,
 		"ParkedEntriesWaitForResume":         parked,
 		"NotesReturnWithCalls":               notes,
 		"ReturnedEntriesAreLeasedAgain":      returned,
@@ -363,7 +363,7 @@ func wantFields(t *testing.T, o Options) {
 func inOrder(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	ordered := journal.Want{InOrder: true}
-	_, release, err := r.Hold(within(t))
+	_, release, err := r.Acquire(within(t))
 	require.NoError(t, err)
 	defer release()
 	require.NoError(t, j.Append(within(t), batch("a", "old", 1)))
@@ -390,7 +390,7 @@ func inOrder(t *testing.T, o Options) {
 		for i := range e.Calls {
 			require.Greater(t, e.Position(i), last)
 			last = e.Position(i)
-			require.True(t, r.Keeps(last))
+			require.True(t, r.IsPending(last))
 			got = append(got, e.Calls[i].ID)
 			if states[i] = tracking.StateDelivered; e.Calls[i].ID == "1-1" || e.Calls[i].ID == "1-2" || e.Calls[i].ID == "4-0" {
 				states[i] = tracking.StatePending
@@ -415,18 +415,18 @@ func inOrder(t *testing.T, o Options) {
 	require.Equal(t, positions, waiting)
 }
 
-// hold tests Hold, including a Finish while the destination is locked.
-func hold(t *testing.T, o Options) {
+// acquire tests Acquire, including a Finish while this process owns the destination.
+func acquire(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
 	for i := range 2 {
-		held, release, err := r.Hold(within(t))
+		owned, release, err := r.Acquire(within(t))
 		require.NoError(t, err)
 		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 1)))
 		l := nextOf(t, r, journal.Want{InOrder: true})
 		placed := 0
 		require.NoError(t, l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}, OnPlaced: func() { placed++ }}))
 		require.Equal(t, 1, placed)
-		require.NoError(t, held.Err())
+		require.NoError(t, owned.Err())
 		release()
 	}
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
@@ -436,8 +436,8 @@ func hold(t *testing.T, o Options) {
 // attached again. The third entry is leased without Want.InOrder.
 func parked(t *testing.T, o Options) {
 	j, r := openAttached(t, o)
-	hold := func() (release func()) {
-		_, release, err := r.Hold(within(t))
+	acquire := func() (release func()) {
+		_, release, err := r.Acquire(within(t))
 		require.NoError(t, err)
 		return release
 	}
@@ -457,7 +457,7 @@ func parked(t *testing.T, o Options) {
 		}))
 		return n
 	}
-	release := hold()
+	release := acquire()
 	var positions []uint64
 	for i := range 3 {
 		require.NoError(t, j.Append(within(t), batch("a", strconv.Itoa(i), 2)))
@@ -475,7 +475,7 @@ func parked(t *testing.T, o Options) {
 	release()
 
 	r = attach(t, j, "d")
-	release = hold()
+	release = acquire()
 	require.Equal(t, 2, waiting())
 	r.Resume(positions[2])
 	finish(t, take(2, "2-1"), time.Time{}, tracking.StateDelivered)

@@ -166,13 +166,13 @@ func (q *Queue) parkItem(it *item) {
 	}
 }
 
-// Keeps implements journal.Reader.
-func (r *reader) Keeps(position uint64) (keeps bool) {
+// IsPending implements journal.Reader.
+func (r *reader) IsPending(position uint64) (pending bool) {
 	q := r.queue
 	ref, place := refOf(position)
 	q.set.ledger.With(q.name, func(a *ledger.Account) {
 		w, waits := a.Retries[ref]
-		keeps = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !a.Ended(ref)
+		pending = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !a.Ended(ref)
 	})
-	return keeps
+	return pending
 }

@@ -43,8 +43,8 @@ const (
 
 var errClaimExpired = errors.New("journal: the claim on the destination could not be renewed")
 
-// Hold implements journal.Reader.
-func (r *reader) Hold(ctx context.Context) (owned context.Context, release func(), err error) {
+// Acquire implements journal.Reader.
+func (r *reader) Acquire(ctx context.Context) (owned context.Context, release func(), err error) {
 	q := r.queue
 	if !q.set.Shared {
 		return context.Background(), func() {}, nil

@@ -200,7 +200,7 @@ type verdict struct {
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
-	hold       time.Duration // pause that a receiver requested
+	pause      time.Duration // pause that a receiver requested
 	gone       int           // number of 410 responses
 	counts     bool          // the call represents a request
 	sent       bool          // a request was sent to at least one webhook
@@ -222,7 +222,7 @@ func (v *verdict) add(a answer) {
 		return
 	case webhook.Temporary:
 		v.retryAfter = max(v.retryAfter, a.RetryAfter)
-		v.hold = max(v.hold, sender.Hold(&a.Attempt))
+		v.pause = max(v.pause, sender.RequestedPause(&a.Attempt))
 	default:
 		if a.Status == http.StatusGone {
 			v.gone++
@@ -256,13 +256,13 @@ func (v *verdict) conclude() outcome {
 		}
 		return outcomeAnswered // a receiver that refuses a call is working
 	}
-	if v.hold > 0 && sameWebhooks(j.destination.Destination, j.Destination()) {
+	if v.pause > 0 && sameWebhooks(j.destination.Destination, j.Destination()) {
 		now := time.Now()
-		j.gate.hold(now.Add(v.hold))
-		if j.OnHold != nil {
-			j.OnHold(j.destination.Destination, now.Add(v.hold))
+		j.gate.pauseUntil(now.Add(v.pause))
+		if j.OnPause != nil {
+			j.OnPause(j.destination.Destination, now.Add(v.pause))
 		}
-		j.status.pauseRequested(now, v.hold, j.cause)
+		j.status.pauseRequested(now, v.pause, j.cause)
 	}
 	var notBefore time.Time
 	if v.retryAfter > 0 {

@@ -12,12 +12,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// holdsKey is the key of the stored holds. The value is a JSON object of holds by destination.
+// pausesKey is the key of the stored pauses. The value is a JSON object of pauses by destination.
 // Collectors with the same store share it.
-const holdsKey = "holds"
+const pausesKey = "holds"
 
-// A hold is a pause of a destination, required by a response of its receiver.
-type hold struct {
+// A requestedPause is a pause of a destination that a response of its receiver requires.
+type requestedPause struct {
 	Until    time.Time `json:"until"`
 	Webhooks string    `json:"webhooks"` // digest of the URLs
 }
@@ -67,27 +67,27 @@ func (w *backgroundWriter[V]) write(destination string, v V) {
 // wait waits for the writes in progress. The caller must have stopped the workers.
 func (w *backgroundWriter[V]) wait() { w.writing.Wait() }
 
-// onHeld stores a hold in the background.
-func (c *Collector) onHeld(d *tracking.Destination, until time.Time) {
-	h := hold{until.UTC(), digestOfURLs(d)}
-	c.held.put(d.Name, h, func(last hold) bool { return last.Webhooks == h.Webhooks && !h.Until.After(last.Until) })
+// onPause stores a requested pause in the background.
+func (c *Collector) onPause(d *tracking.Destination, until time.Time) {
+	p := requestedPause{until.UTC(), digestOfURLs(d)}
+	c.newPauses.put(d.Name, p, func(last requestedPause) bool { return last.Webhooks == p.Webhooks && !p.Until.After(last.Until) })
 }
 
-// storeHold stores a hold, unless a later hold of the same URLs is stored. It also removes
-// expired holds.
-func (c *Collector) storeHold(destination string, h hold) {
+// storePause stores a requested pause, unless a later pause of the same URLs is stored. It also
+// removes expired pauses.
+func (c *Collector) storePause(destination string, p requestedPause) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	_, err := state.Update(ctx, c.config.Store, holdsKey, func(holds *map[string]hold) error {
+	_, err := state.Update(ctx, c.config.Store, pausesKey, func(pauses *map[string]requestedPause) error {
 		now := time.Now()
-		maps.DeleteFunc(*holds, func(_ string, h hold) bool { return !h.Until.After(now) })
-		if stored, ok := (*holds)[destination]; ok && stored.Webhooks == h.Webhooks && !h.Until.After(stored.Until) {
+		maps.DeleteFunc(*pauses, func(_ string, p requestedPause) bool { return !p.Until.After(now) })
+		if stored, ok := (*pauses)[destination]; ok && stored.Webhooks == p.Webhooks && !p.Until.After(stored.Until) {
 			return nil
 		}
-		if *holds == nil {
-			*holds = map[string]hold{}
+		if *pauses == nil {
+			*pauses = map[string]requestedPause{}
 		}
-		(*holds)[destination] = h
+		(*pauses)[destination] = p
 		return nil
 	})
 	if err != nil && !errors.Is(err, state.ErrClosed) {
@@ -95,35 +95,35 @@ func (c *Collector) storeHold(destination string, h hold) {
 	}
 }
 
-// loadHolds reads the stored holds and applies them to the destinations.
-func (c *Collector) loadHolds(ctx context.Context) error {
-	holds, err := state.Load[map[string]hold](ctx, c.config.Store, holdsKey)
+// loadPauses reads the stored pauses and applies them to the destinations.
+func (c *Collector) loadPauses(ctx context.Context) error {
+	pauses, err := state.Load[map[string]requestedPause](ctx, c.config.Store, pausesKey)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return err
 	}
-	c.holds.Store(&holds)
+	c.storedPauses.Store(&pauses)
 	for _, w := range c.workers.all() {
-		if until := c.heldUntil(w.Destination()); !until.IsZero() {
-			w.Hold(until)
+		if until := c.pausedUntil(w.Destination()); !until.IsZero() {
+			w.PauseUntil(until)
 		}
 	}
 	return nil
 }
 
-// heldUntil returns the end of a destination's stored pause, or the zero time. The result is at
-// most sender.MaxHold from now, even if the clock was set back.
-func (c *Collector) heldUntil(d *tracking.Destination) time.Time {
-	holds := c.holds.Load()
-	if holds == nil {
+// pausedUntil returns the end of a destination's stored pause, or the zero time. The result is at
+// most sender.MaxPause from now, even if the clock was set back.
+func (c *Collector) pausedUntil(d *tracking.Destination) time.Time {
+	pauses := c.storedPauses.Load()
+	if pauses == nil {
 		return time.Time{}
 	}
 	now := time.Now()
-	h, ok := (*holds)[d.Name]
-	if !ok || h.Webhooks != digestOfURLs(d) || !h.Until.After(now) {
+	p, ok := (*pauses)[d.Name]
+	if !ok || p.Webhooks != digestOfURLs(d) || !p.Until.After(now) {
 		return time.Time{}
 	}
-	if latest := now.Add(sender.MaxHold); h.Until.After(latest) {
+	if latest := now.Add(sender.MaxPause); p.Until.After(latest) {
 		return latest
 	}
-	return h.Until
+	return p.Until
 }
