@@ -54,9 +54,17 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 				require.Equal(t, engine.DestinationFailing, c.Status()[0].State)
 				require.Equal(t, 3, found("status:failed"))
 				require.Equal(t, 3, found("400"))
+				n, err := c.ReplayCall(t.Context(), "crm", "key", "old-1", false)
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				synctest.Wait()
 
 				time.Sleep(time.Second)
 				require.NoError(t, replace(c, j))
+				time.Sleep(2 * time.Second)
+				n, err = c.ReplayCall(t.Context(), "crm", "key", "old-1", false)
+				require.NoError(t, err, "the replay to the predecessor is irrelevant")
+				assert.Zero(t, n)
 				time.Sleep(time.Minute)
 				s := c.Status()[0]
 				assert.Equal(t, engine.DestinationIdle, s.State)
@@ -70,7 +78,7 @@ func TestDestinationAddedAgainStartsFresh(t *testing.T) {
 				require.True(t, ok)
 				assert.Len(t, record.Ends, 1, "the history of the call")
 				assert.Empty(t, export.NewCall(&record, c.Attached()).Destinations)
-				n, err := c.ReplayCall(t.Context(), "crm", "key", "old-0", false)
+				n, err = c.ReplayCall(t.Context(), "crm", "key", "old-0", false)
 				require.NoError(t, err)
 				assert.Zero(t, n)
 

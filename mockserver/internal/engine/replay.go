@@ -100,8 +100,9 @@ func (c *Collector) ReplayCall(ctx context.Context, destination, source, id stri
 	}
 	defer unlock()
 	sel := Selection{DryRun: dryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
-	if record, ok := c.config.History.Find(source, id); ok {
-		if wait := replayPause - time.Since(lastReplay(&record, destination)); wait > 0 && !dryRun {
+	w := c.workers.of(destination)
+	if record, ok := c.config.History.Find(source, id); ok && w != nil {
+		if wait := replayPause - time.Since(lastReplay(&record, destination, w.Attachment())); wait > 0 && !dryRun {
 			return 0, fmt.Errorf("%w: call %s, destination %s; retry in %d s",
 				state.ErrReplayedRecently, text.Quote(text.MaxRepeated/2, id), text.Quote(text.MaxRepeated/2, destination), int(math.Ceil(wait.Seconds())))
 		}
@@ -116,13 +117,13 @@ func (c *Collector) ReplayCall(ctx context.Context, destination, source, id stri
 	return c.replayLocked(ctx, destination, sel, nil)
 }
 
-// lastReplay returns the time of the call's last successful replay to a destination. If there is
-// none, it returns the zero time.
-func lastReplay(r *tracking.Record, destination string) time.Time {
+// lastReplay returns the time of the call's last successful replay to a destination, without replays
+// to earlier destinations with the same name. If there is none, it returns the zero time.
+func lastReplay(r *tracking.Record, destination string, attached delivery.Attachment) time.Time {
 	failed := false // the next older replay failed
 	for _, e := range slices.Backward(r.Ends) {
 		switch {
-		case e.Destination != destination:
+		case e.Destination != destination || !attached.Covers(e.At):
 		case strings.HasSuffix(e.Reason, reasonNotReplayed):
 			failed = true
 		case e.State == tracking.StatePending && e.Reason == reasonReplayed:

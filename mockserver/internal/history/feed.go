@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // An Item is a call with its history, a rejected call, or a refused request. Exactly one of Record,
 // Rejection and Refusal is set.
 type Item struct {
-	Order  int64 // position by arrival, counted from 1
+	Order  int64 // position in lists: by arrival, or by time of receipt for calls of an earlier run
 	Change int64 // position of the item's last change among the changes of all items
 
 	Record    *tracking.Record
@@ -116,11 +117,11 @@ func ParseCursor(s string) Cursor {
 }
 
 // A Feed contains all items of a History. Items are numbered by arrival, which is the order of
-// lists, and by change, to find changes since a cursor. The feed and its items are guarded by
-// History.mu.
+// lists, and by change, to find changes since a cursor. Calls of an earlier run are numbered by time
+// of receipt; see [History.RecordUnknown]. The feed and its items are guarded by History.mu.
 type Feed struct {
 	epoch   string // identifies the feed; immutable, and read without the lock
-	arrived int64  // order of the newest item
+	arrived int64  // order of the item that arrived last
 	changes int64  // number of the last change
 	cleared int64  // number of the change that last cleared the feed
 
@@ -183,11 +184,17 @@ func newFeed(limit int) Feed {
 	return f
 }
 
-// add adds an entry to a ring that has room for it.
+// add adds an entry to a ring. If its Order is not set, the entry gets the next one.
 func (f *Feed) add(r *ring, e *entry) {
-	f.arrived++
-	e.Order, e.ring = f.arrived, r
-	r.entries = append(r.entries, e)
+	at := len(r.entries)
+	if e.Order == 0 {
+		f.arrived++
+		e.Order = f.arrived
+	} else {
+		at = r.from(e.Order)
+	}
+	e.ring = r
+	r.entries = slices.Insert(r.entries, at, e)
 	r.bytes += e.size
 	f.touch(e)
 }
@@ -248,6 +255,17 @@ func (f *Feed) len() (n int) {
 // from returns the index of the first entry with at least the given order.
 func (r *ring) from(order int64) int {
 	return sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Order >= order })
+}
+
+// free returns the first unused order from the given one on.
+func (f *Feed) free(order int64) int64 {
+	for e := range f.forward(order - 1) {
+		if e.Order != order {
+			break
+		}
+		order++
+	}
+	return order
 }
 
 // backward yields the entries before order from the first rings, newest first. The result can be

@@ -95,11 +95,19 @@ func (h *History) LimitBytes(n int64) {
 // Such calls were accepted in a previous run, or by another collector that shares the journal. mark
 // may set the Violations of such a call. It runs with the lock held. Call RecordUnknown before the
 // History is in use.
-func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
+//
+// Calls that were received before this process started are in order of receipt, before all items of
+// this process. The number of such a call is the time of receipt in microseconds, or the next unused
+// number.
+func (h *History) RecordUnknown(mark func(c *tracking.Call)) {
+	h.markUnknown = mark
+	h.lastSeq = h.start.UnixMicro() + int64(h.feed.rings[sent].limit+h.feed.rings[synthetic].limit)
+	h.feed.arrived = h.lastSeq
+}
 
-// entryOf returns the entry of a call. If there is none, spare becomes the entry. The lock must be
-// held.
-func (h *History) entryOf(key event.Key, c *tracking.Call, spare *callEntry) *entry {
+// entryOf returns the entry of a call. If there is none, spare becomes the entry, with the given
+// number or, if order is 0, with the next number. The lock must be held.
+func (h *History) entryOf(key event.Key, c *tracking.Call, order int64, spare *callEntry) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
 	}
@@ -107,8 +115,11 @@ func (h *History) entryOf(key event.Key, c *tracking.Call, spare *callEntry) *en
 	if e == nil {
 		e = spare.init()
 	}
-	h.lastSeq++
-	e.Record.Seq, e.Record.Call = h.lastSeq, *c
+	e.Order, e.Record.Seq, e.Record.Call = order, order, *c
+	if order == 0 {
+		h.lastSeq++
+		e.Record.Seq = h.lastSeq
+	}
 	e.key, e.size = key, e.size+recordBytes+int64(len(c.Body))
 	h.byCall[key] = e
 	h.add(kindOf(c), e)
@@ -122,21 +133,18 @@ func kindOf(c *tracking.Call) int {
 	return sent
 }
 
-// add adds an entry to the feed. If there are too many entries of this kind, the oldest expire. The
-// lock must be held.
+// add adds an entry to the feed. If there are too many entries of this kind, the oldest expire,
+// possibly including e. The lock must be held.
 func (h *History) add(kind int, e *entry) {
 	r := &h.feed.rings[kind]
-	if len(r.entries) == r.limit {
-		h.expireOldest(r)
-	}
 	h.feed.add(r, e)
 	h.trim(r)
 }
 
-// trim expires the oldest entries, except the last one, until the ring is within its byte
-// limit. The lock must be held.
+// trim expires the oldest entries, except the last one, until the ring is within its limits. The
+// lock must be held.
 func (h *History) trim(r *ring) {
-	for r.bytes > r.maxBytes && len(r.entries) > 1 {
+	for len(r.entries) > r.limit || r.bytes > r.maxBytes && len(r.entries) > 1 {
 		h.expireOldest(r)
 	}
 }
@@ -187,10 +195,14 @@ func (h *History) find(source, id string, call *tracking.Call) *entry {
 	}
 	switch age := h.feed.rings[kindOf(call)].lastExpired.Sub(call.ReceivedAt); {
 	case age < 0:
-		e := h.entryOf(key, call, new(callEntry))
+		var order int64
+		if call.ReceivedAt.Before(h.start) {
+			order = h.feed.free(call.ReceivedAt.UnixMicro())
+		}
+		e := h.entryOf(key, call, order, new(callEntry))
 		e.Record.Partial = true
 		h.markUnknown(&e.Record.Call)
-		return e
+		return h.byCall[key] // nil if the call has expired, because all retained calls are newer
 	case age < storeDelay:
 		return h.early.get(key) // the call has expired or is being stored
 	}

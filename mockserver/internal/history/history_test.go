@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 func TestFeedAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	f := newFeed(100)
+	f.arrived = 10_000
 	var arrived, changed []*entry // oldest first
 	without := func(entries []*entry, e *entry) []*entry {
 		return slices.DeleteFunc(slices.Clone(entries), func(other *entry) bool { return other == e })
@@ -32,8 +34,13 @@ func TestFeedAgainstModel(t *testing.T) {
 		switch n := random.IntN(10); {
 		case n < 5 || len(arrived) == 0:
 			e := &entry{size: 1}
+			if n == 0 { // as a call of an earlier run
+				e.Order = f.free(1 + random.Int64N(100))
+			}
 			f.add(&f.rings[random.IntN(kinds)], e)
-			arrived, changed = append(arrived, e), append(changed, e)
+			at, taken := slices.BinarySearchFunc(arrived, e.Order, func(e *entry, order int64) int { return cmp.Compare(e.Order, order) })
+			require.False(t, taken)
+			arrived, changed = slices.Insert(arrived, at, e), append(changed, e)
 		case n < 8:
 			e := arrived[random.IntN(len(arrived))]
 			f.touch(e)
@@ -292,6 +299,67 @@ func TestExpiredCallsDoNotReappear(t *testing.T) {
 	}
 	assert.Equal(t, []string{"from before", "c", "d"}, ids)
 	assert.EqualValues(t, 2, h.Expired())
+}
+
+// TestCallsOfEarlierRunsAreInOrderOfReceipt attempts calls of an earlier run in another order, before
+// and after new calls arrive.
+func TestCallsOfEarlierRunsAreInOrderOfReceipt(t *testing.T) {
+	start := time.Now().Truncate(time.Millisecond)
+	attempt := func(h *History, id string, second int) {
+		c := tracking.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
+		h.Observe(tracking.Attempt{Source: "s", CallID: id, Destination: "d", Call: &c})
+	}
+	accept := func(h *History, id string) {
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, ReceivedAt: time.Now()}}}})
+	}
+	observe := func(h *History) {
+		h.RecordUnknown(func(*tracking.Call) {})
+		attempt(h, "6 s ago", -6)
+		attempt(h, "8 s ago", -8)
+		accept(h, "new")
+		h.Observe(tracking.Rejection{ReceivedAt: time.Now()})
+		attempt(h, "7 s ago", -7)
+		attempt(h, "7 s ago, too", -7)
+		accept(h, "newest")
+		attempt(h, "9 s ago", -9)
+	}
+	ids := func(records []tracking.Record) (ids []string) {
+		for _, r := range records {
+			ids = append(ids, r.Call.ID)
+		}
+		return ids
+	}
+	h := New(0)
+	observe(h)
+	want := []string{"9 s ago", "8 s ago", "7 s ago", "7 s ago, too", "6 s ago", "new", "newest"}
+	records := h.Records(nil)
+	assert.Equal(t, want, ids(records))
+	var scanned []string
+	h.Scan(Newest, func(i *Item) bool {
+		if i.Record != nil {
+			scanned = append(scanned, i.Record.Call.ID)
+			assert.Same(t, i, h.feed.Item(i.Order))
+		}
+		return true
+	})
+	slices.Reverse(scanned)
+	assert.Equal(t, want, scanned)
+	for i := range records {
+		page, more := h.Page(records[i].Seq, 100, nil)
+		slices.Reverse(page)
+		assert.False(t, more)
+		assert.Equal(t, want[:i], append([]string{}, ids(page)...), "before %s", want[i])
+	}
+
+	for limit := 2; limit < len(want); limit++ {
+		h = New(limit)
+		observe(h)
+		assert.Equal(t, want[len(want)-limit:], ids(h.Records(nil)), "the oldest calls expire")
+	}
+	h = New(0)
+	h.LimitBytes(4 * (recordBytes + attemptBytes))
+	observe(h)
+	assert.Equal(t, want[2:], ids(h.Records(nil)), "the oldest calls expire")
 }
 
 // TestSyntheticCallsExpireSeparately adds more synthetic calls than the history retains, like a

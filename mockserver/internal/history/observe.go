@@ -42,7 +42,7 @@ func (h *History) addAccepted(a event.Accepted) {
 	slab := make([]callEntry, len(a.Calls)) // one allocation for entries that will expire together
 	for i := range a.Calls {
 		known := h.byCall[keys[i]] != nil
-		e := h.entryOf(keys[i], &a.Calls[i], &slab[i])
+		e := h.entryOf(keys[i], &a.Calls[i], 0, &slab[i])
 		h.feed.record(activityRef{order: e.Order, kind: itemArrived})
 		if !known {
 			h.feed.recordEarly(e)

@@ -71,6 +71,7 @@ var replacements = []struct {
 	{regexp.MustCompile(`after [1-9]\d*(\.\d+)?s`), "after 2s"},
 	{regexp.MustCompile(`after (0s|\d+ms)`), "after 8ms"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "019ac0f2-5a3e-7d1c-9b6e-1f2a3b4c5d6e"},
+	{regexp.MustCompile(`"seq": \d+`), `"seq": 1795687200200002`},
 	{regexp.MustCompile(`"ref": "[0-9a-f]+"`), `"ref": "4f0c0e6cbf9d5a9e3a1f9a4b6c2d7e80"`},
 }
 

@@ -150,6 +150,10 @@ func (l *AttemptLog) between(ctx context.Context, begin, end uint64, limit int) 
 		return nil
 	})
 	t.Batch, t.Last = int(min(readAhead, end-begin)), end-1
+	t.Whole = func(gap record.Span) bool {
+		l.store.Log.Warn("attempts cannot be read; the history lacks them", "first", gap.First, "last", gap.Last)
+		return true
+	}
 	err = t.Scan(ctx)
 	return records, more, err
 }

@@ -33,10 +33,15 @@ func Connected(nc *nats.Conn) (Streams, error) {
 // request makes a request. It adds journal.ErrNoAnswer to the error if no server responds.
 func request[T any](ctx context.Context, c *connected, do func(jetstream.JetStream) (T, error)) (T, error) {
 	result, err := do(c.js)
+	return result, noAnswer(ctx, err)
+}
+
+// noAnswer adds journal.ErrNoAnswer to the error of a request if no server responded.
+func noAnswer(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && (isOneOf(err, lostConnection) || isOneOf(err, unanswered)) {
-		err = fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+		return fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
 	}
-	return result, err
+	return err
 }
 
 // onStream makes a request about a stream. It caches the stream after the first request.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
@@ -19,6 +20,7 @@ func TestErrorsWithoutServers(t *testing.T) {
 	defer nc.Close()
 	js, err := Connected(nc)
 	require.NoError(t, err)
+	lost := lostConsumer(t)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, do := range map[string]func(context.Context) error{
@@ -28,6 +30,7 @@ func TestErrorsWithoutServers(t *testing.T) {
 		"get":             func(ctx context.Context) error { _, err := js.Get(ctx, "S", 1); return err },
 		"delete":          func(ctx context.Context) error { return js.Delete(ctx, "S", 1) },
 		"consumer":        func(ctx context.Context) error { _, err := js.Consumer(ctx, "S", "c"); return err },
+		"consumer info":   func(ctx context.Context) error { _, err := lost.Info(ctx); return err },
 		"delete consumer": func(ctx context.Context) error { return js.DeleteConsumer(ctx, "S", "c") },
 	} {
 		assert.ErrorIs(t, do(t.Context()), journal.ErrNoAnswer, name)
@@ -35,4 +38,18 @@ func TestErrorsWithoutServers(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled, name)
 		assert.NotErrorIs(t, err, journal.ErrNoAnswer, name)
 	}
+}
+
+// lostConsumer returns a consumer whose connection is closed.
+func lostConsumer(t *testing.T) Consumer {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := Connected(nc)
+	require.NoError(t, err)
+	require.NoError(t, js.Create(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}))
+	c, err := js.CreateConsumer(t.Context(), "S", jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+	require.NoError(t, err)
+	return c
 }

@@ -25,6 +25,12 @@ type consumer struct {
 	batch *batch             // batch of the last Fetch
 }
 
+// Info implements Consumer.
+func (c *consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := c.Consumer.Info(ctx)
+	return info, noAnswer(ctx, err)
+}
+
 // fetchBytes limits the size of a batch. A larger message is fetched alone. Without a limit, more
 // data would wait in the server. The server closes a connection with too much pending data. Over a
 // slow link, its PONG would also arrive so late that the client considers the connection dead.

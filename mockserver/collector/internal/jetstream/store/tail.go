@@ -403,7 +403,7 @@ func (r *reading) checkStall(ctx context.Context) error {
 	info, err := r.consumer.Info(ctx)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("reading %s: %w", r.Stream, err)
 	case info.NumPending == 0 && r.store.Shared && r.Server == "":
 		return fmt.Errorf("reading %s: the server has not reached message %d", r.Stream, r.end)
 	case info.NumPending == 0:
