@@ -101,7 +101,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	if err := j.storePlaceholders(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats an interrupted call
 		return err
 	}
-	j.ledger = a
+	j.ledger = ledger.NewLive(a)
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; RETRY is rebuilt later
 		return err
 	}

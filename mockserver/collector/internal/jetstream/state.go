@@ -25,7 +25,7 @@ import (
 type Journal struct {
 	*store.Store
 	options  Options
-	ledger   *ledger.Ledger
+	ledger   *ledger.Live
 	queues   *queue.Set
 	attempts *store.AttemptLog
 	scrubber *audit.Scrubber

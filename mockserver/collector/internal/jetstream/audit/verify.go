@@ -17,7 +17,7 @@ import (
 type Verifier struct {
 	*ledger.Recount
 	*store.Store
-	Ledger *ledger.Ledger
+	Ledger *ledger.Live
 	Waits  int // remaining number of waits for data in transit
 }
 

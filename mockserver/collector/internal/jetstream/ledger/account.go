@@ -2,10 +2,7 @@ package ledger
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -19,9 +16,9 @@ import (
 // CALLS contains accepted calls, attached destinations and replays, in their order. OUTCOMES
 // contains the result of each attempt. Only the first outcome of an attempt is counted. A second
 // outcome comes from a process that other processes considered dead by mistake.
+//
+// A Ledger is not safe for concurrent use. See [Live].
 type Ledger struct {
-	mu       sync.Mutex // guards all fields
-	changed  chan struct{}
 	Calls    uint64 // sequence number of the last message read from CALLS
 	Outcomes uint64 // sequence number of the last message read from OUTCOMES
 	Accounts map[string]*Account
@@ -30,10 +27,7 @@ type Ledger struct {
 	Lost     []record.Span         // messages of CALLS that were lost before they were finished
 	Gone     []record.Span         // lost messages of OUTCOMES
 	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
-	writes   map[record.WriteID]chan<- []bool
-	awaited  uint64 // sequence number of the message of CALLS that the next outcome waits for
-	Purged   uint64 // messages of CALLS up to this number may be missing; each later message is stored or lost
-	broken   error  // error that stopped reading
+	Purged   uint64                // messages of CALLS up to this number may be missing; each later message is stored or lost
 }
 
 // An Account contains the totals and the unfinished attempts of one destination.
@@ -95,7 +89,7 @@ func (s CallSet) Places(ref record.Ref) (places []int) {
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
+	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}}
 }
 
 func newAccount(destination string) *Account {
@@ -104,78 +98,8 @@ func newAccount(destination string) *Account {
 	return a
 }
 
-// notify wakes all waiters. The caller must hold the lock.
-func (l *Ledger) notify() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-	}
-}
-
-// await waits until ready returns true, or reading has failed. It calls ready with the lock held.
-func (l *Ledger) await(ctx context.Context, ready func() bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for !ready() {
-		if l.broken != nil {
-			return l.broken
-		}
-		if l.changed == nil {
-			l.changed = make(chan struct{})
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		select {
-		case <-changed:
-			l.mu.Lock()
-		case <-ctx.Done():
-			l.mu.Lock()
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// Reached waits until a message of CALLS and a message of OUTCOMES are read.
-func (l *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
-	return l.await(ctx, func() bool { return l.Calls >= calls && l.Outcomes >= outcomes })
-}
-
-// ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to a
-// message after calls, no further outcomes can be read. ReadUpTo then returns the number of the
-// message.
-func (l *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
-	var broken error
-	err = l.await(ctx, func() bool {
-		if l.awaited > calls {
-			beyond = l.awaited
-		}
-		broken = l.broken
-		return broken != nil || l.Calls >= calls && (l.Outcomes >= outcomes || beyond > 0)
-	})
-	return beyond, cmp.Or(broken, err)
-}
-
-// Advance raises the floor of a destination if it is still attached. The floor does not exceed the
-// ledger's position in CALLS.
-func (l *Ledger) Advance(destination string, attached, floor uint64) {
-	l.With(destination, func(a *Account) {
-		if a.Attached == attached {
-			a.advance(min(floor, l.Calls))
-		}
-	})
-}
-
-// CanAdvance reports whether a first attempt above the floor of a destination has finished.
-func (l *Ledger) CanAdvance(destination string) (can bool) {
-	l.With(destination, func(a *Account) { can = len(a.Done) > 0 })
-	return can
-}
-
 // ReadCalls counts a message of CALLS.
 func (l *Ledger) ReadCalls(m *record.Calls) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if m.Seq <= l.Calls {
 		return
 	}
@@ -202,7 +126,6 @@ func (l *Ledger) ReadCalls(m *record.Calls) {
 			l.Lost = append(l.Lost, m.Lost())
 		}
 	}
-	l.notify()
 }
 
 func (l *Ledger) attach(m *record.Calls) {
@@ -230,36 +153,7 @@ func (l *Ledger) route() {
 	}
 }
 
-// ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
-func (l *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
-	last := m.LastCall()
-	l.mu.Lock()
-	if l.awaited = last; l.Calls < last {
-		l.notify()
-	}
-	l.mu.Unlock()
-	if err := l.Reached(ctx, last, 0); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m.Seq <= l.Outcomes {
-		return nil
-	}
-	l.Outcomes = m.Seq
-	counted := make([]bool, len(m.All))
-	for i := range m.All {
-		counted[i] = l.Count(&m.All[i], m.Seq)
-	}
-	if tell := l.writes[m.ID]; tell != nil {
-		tell <- counted
-		delete(l.writes, m.ID)
-	}
-	l.notify()
-	return nil
-}
-
-// Count counts an outcome and reports whether it was new. The caller must hold the lock.
+// Count counts an outcome and reports whether it was new.
 func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	a := l.Accounts[o.Destination]
 	if a == nil || a.Attached != o.Attached || record.Contains(l.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
@@ -271,40 +165,13 @@ func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Expect registers a channel that receives the results of a write. The channel must have a
-// capacity of at least one.
-func (l *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writes[id] = tell
-}
-
-// Fail records that reading has failed.
-func (l *Ledger) Fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = err
-	l.notify()
-}
-
-// Forget removes a channel that Expect has registered.
-func (l *Ledger) Forget(id record.WriteID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.writes, id)
-}
-
 // IsGone reports whether messages of OUTCOMES are known to be lost.
 func (l *Ledger) IsGone(gap record.Span) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return record.Contains(l.Gone, gap)
 }
 
 // IsKnownLoss reports whether messages of CALLS are known to be lost.
 func (l *Ledger) IsKnownLoss(gap record.Span) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return record.Contains(l.Lost, gap)
 }
 
@@ -424,13 +291,6 @@ func (a *Account) Pending() (n int64, oldest time.Time) {
 // Ledgers returns the totals of every destination, sorted by name. It also returns which
 // destinations have calls with an unfinished first attempt.
 func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ledgersNow()
-}
-
-// ledgersNow is like Ledgers, but the caller must hold the lock.
-func (l *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, a := range l.Accounts {
 		sums := a.Ledger
@@ -453,30 +313,4 @@ func pendingOnce(l tracking.Ledger) tracking.Ledger {
 		}
 	}
 	return l
-}
-
-// Destinations returns the attached destinations, sorted.
-func (l *Ledger) Destinations() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.Accounts))
-}
-
-// With calls f with the account of a destination while the lock is held. It returns false if the
-// destination is not attached.
-func (l *Ledger) With(destination string, f func(*Account)) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.Accounts[destination]
-	if a != nil {
-		f(a)
-	}
-	return a != nil
-}
-
-// Position returns the last messages that the ledger has read.
-func (l *Ledger) Position() (calls, outcomes uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Calls, l.Outcomes
 }

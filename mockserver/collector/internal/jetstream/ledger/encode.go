@@ -16,8 +16,6 @@ const checkpointFormat = 3
 
 // Encode returns the ledger in its storage format.
 func (l *Ledger) Encode() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	dst := []byte{checkpointFormat}
 	dst = record.AppendNumbers(dst, l.Calls, l.Outcomes, l.Purged)
 	for _, spans := range [][]record.Span{l.Lost, l.Gone} {

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -23,39 +21,6 @@ func (r Retry) Stored() record.Retry {
 		m.Places = r.Which.Places(r.Ref)
 	}
 	return m
-}
-
-// Retries returns the matching retries of the destinations, in the order of their outcomes.
-func (l *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
-	for _, name := range destinations {
-		l.With(name, func(a *Account) {
-			for ref, w := range a.Retries {
-				if r := (Retry{name, ref, w}); match(r) {
-					all = append(all, r)
-				}
-			}
-		})
-	}
-	slices.SortFunc(all, func(x, y Retry) int {
-		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.Ref.Number(), y.Ref.Number()), cmp.Compare(x.Destination, y.Destination))
-	})
-	return all
-}
-
-// Finished returns the last message of CALLS before the first pending call.
-func (l *Ledger) Finished() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	finished := l.Calls
-	for _, a := range l.Accounts {
-		if a.Fresh > 0 {
-			finished = min(finished, a.Floor)
-		}
-		for ref := range a.Retries {
-			finished = min(finished, ref.Seq-1)
-		}
-	}
-	return finished
 }
 
 // Untried counts the calls whose first attempt has not ended.
@@ -102,22 +67,6 @@ func (l *Ledger) Finish(to uint64) {
 	for _, a := range l.Accounts {
 		a.advance(to)
 	}
-}
-
-// Behind returns the destinations that have pending calls in messages before the given one.
-func (l *Ledger) Behind(before uint64) (names []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, a := range l.Accounts {
-		pending := a.Fresh > 0 && a.Floor+1 < before
-		for ref := range a.Retries {
-			pending = pending || ref.Seq < before
-		}
-		if pending {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // OpenParts yields the parts of a message whose first attempt has not ended.

@@ -12,7 +12,7 @@ import (
 
 // TestPendingMessagesAreNeeded checks which messages may be removed. crm finishes message 3 last.
 func TestPendingMessagesAreNeeded(t *testing.T) {
-	l := New()
+	l := NewLive(New())
 	outcomes := uint64(0)
 	end := func(o record.Outcome) {
 		o.Attached, o.Accepted = map[string]uint64{"crm": 1, "mail": 2}[o.Destination], time.UnixMilli(int64(o.Ref.Seq))
@@ -27,7 +27,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 		slices.Sort(four)
 		ledgers, _ := l.Ledgers()
 		got := fmt.Sprintf("finished %d, first outcome %d, behind 3: %v, behind 4: %v, untried %d, waiting %d and %d, oldest %d",
-			l.Finished(), l.FirstOutcome(), three, four, l.Untried(), l.Waiting(2), l.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
+			l.Finished(), l.ledger.FirstOutcome(), three, four, l.ledger.Untried(), l.ledger.Waiting(2), l.ledger.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
 		if got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
@@ -57,11 +57,11 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 }
 
 func TestFloorsAdvance(t *testing.T) {
-	l := New()
+	l := NewLive(New())
 	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 1})
 	l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Control: record.Control{Sources: []string{"ios"}}})
-	a := l.Accounts["crm"]
+	a := l.ledger.Accounts["crm"]
 	if _, fresh := l.Ledgers(); l.CanAdvance("crm") || l.Finished() != 1 || !slices.Equal(l.Behind(3), []string{"crm"}) || !fresh["crm"] {
 		t.Error("the first attempt of message 2 has not finished")
 	}
@@ -78,7 +78,7 @@ func TestFloorsAdvance(t *testing.T) {
 		{func() { l.Advance("crm", 1, 2) }, "floor 2, false, sources []"},
 		{func() { l.Advance("crm", 1, 1) }, "floor 2, false, sources []"},
 		{func() { l.Advance("crm", 1, 9) }, "floor 3, false, sources [ios]"}, // message 4 is not read yet
-		{func() { l.Finish(4) }, "floor 4, false, sources [ios]"},
+		{func() { l.ledger.Finish(4) }, "floor 4, false, sources [ios]"},
 	} {
 		c.advance()
 		if got := fmt.Sprintf("floor %d, %t, sources %v", a.Floor, l.CanAdvance("crm"), a.Sources()); got != c.want {

@@ -89,20 +89,6 @@ func (r *Recounted) AddOpen(before *Account, m *record.Calls) {
 	}
 }
 
-// Claim returns the current state of the ledger, to be compared with a recount. acknowledged contains
-// the acknowledged positions of the consumers.
-func (l *Ledger) Claim(acknowledged map[string]uint64) *Claim {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ledgers, _ := l.ledgersNow()
-	v := &Claim{Calls: l.Calls, Outcomes: l.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
-	v.Losses.Lost, v.Losses.Gone = slices.Clone(l.Lost), slices.Clone(l.Gone)
-	for name, a := range l.Accounts {
-		v.Tried[name] = triedTo{a.Floor, acknowledged[name]}
-	}
-	return v
-}
-
 // Accept counts a message of CALLS.
 func (r *Recount) Accept(m *record.Calls) {
 	switch a := r.Accounts[m.Name]; {

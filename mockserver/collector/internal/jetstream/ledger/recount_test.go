@@ -25,7 +25,7 @@ func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (pr
 		{Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateFailed)}},
 		{Kind: record.KindLost, Name: "none", Control: record.Control{First: 12, Last: 12}},
 	}
-	l := New()
+	l := NewLive(New())
 	for i, m := range calls {
 		m.Seq, m.At, m.Oldest = uint64(i+1), time.UnixMilli(int64(i+1)), 1
 		l.ReadCalls(m)

@@ -34,7 +34,7 @@ type Salvage struct {
 	stored          map[string]int64 // number of untried calls that are still stored, keyed by destination
 }
 
-// Salvage starts a salvage. The salvage has exclusive use of the ledger until End.
+// Salvage starts a salvage.
 func (l *Ledger) Salvage(calls, outcomes Extent) *Salvage {
 	l.Frozen = true // missing messages are skipped, and their outcomes may still follow
 	return &Salvage{ledger: l, calls: calls, outcomes: outcomes, known: l.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}

@@ -38,7 +38,7 @@ var errTakenOver = errors.New("journal: another collector delivers to the destin
 // writes. The first outcome after a pause is written immediately.
 type results struct {
 	store   *store.Store
-	ledger  *ledger.Ledger
+	ledger  *ledger.Live
 	number  *atomic.Uint64  // number of the last message that this process has written
 	ctx     context.Context // done when writing stops
 	stop    context.CancelCauseFunc
@@ -71,7 +71,7 @@ type resultState struct {
 }
 
 // newResults returns a writer of outcomes to a subject.
-func newResults(s *store.Store, l *ledger.Ledger, number *atomic.Uint64, subject string) *results {
+func newResults(s *store.Store, l *ledger.Live, number *atomic.Uint64, subject string) *results {
 	r := &results{store: s, ledger: l, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
 	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
 	return r

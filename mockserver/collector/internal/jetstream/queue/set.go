@@ -25,7 +25,7 @@ func NewSet(s *store.Store, settler Settler) *Set {
 }
 
 // Begin sets the ledger and starts writing outcomes.
-func (set *Set) Begin(l *ledger.Ledger) {
+func (set *Set) Begin(l *ledger.Live) {
 	set.ledger = l
 	set.results = newResults(set.Store, l, &set.written, set.Names.Subject("o"))
 	set.Work.Go(set.results.run)
