@@ -90,10 +90,10 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			j.ledger.Advance("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never attempted, but according to the ledger all messages up to 5 were"},
 		"too many delivered": {account(func(a *ledger.Account) {
-			a.Ledger.Delivered++
+			a.Totals.Delivered++
 		}), "the ledger contains 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, but the stored data contains 1200 = 9 delivered"},
 		"too few accepted": {account(func(a *ledger.Account) {
-			a.Ledger.Accepted--
+			a.Totals.Accepted--
 		}), "the ledger contains 1199 ="},
 		"retry missing in the ledger": {account(func(a *ledger.Account) {
 			delete(a.Retries, record.Ref{Seq: 3, Part: 1})

@@ -32,7 +32,7 @@ type Ledger struct {
 
 // An Account contains the totals and the unfinished attempts of one destination.
 type Account struct {
-	Ledger   tracking.Ledger
+	Totals   tracking.Ledger
 	Attached uint64           // sequence number of the message of CALLS that attached the destination
 	Since    int64            // time of the message Attached, in Unix milliseconds
 	Scopes   []scope          // oldest first; the last one is current
@@ -40,7 +40,7 @@ type Account struct {
 	Floor    uint64           // all first attempts in messages up to this number are finished
 	Done     map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
 	Retries  map[record.Ref]Waiting
-	losses   []journal.Loss // Ledger.Lost is their sum
+	losses   []journal.Loss // Totals.Lost is their sum
 }
 
 // A scope is the set of sources of a destination after a message of CALLS.
@@ -94,7 +94,7 @@ func New() *Ledger {
 
 func newAccount(destination string) *Account {
 	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
-	a.Ledger.Destination = destination
+	a.Totals.Destination = destination
 	return a
 }
 
@@ -180,7 +180,7 @@ func (a *Account) accept(m *record.Calls, frozen bool) {
 	if a.Fresh == 0 && !frozen {
 		a.advance(m.Seq - 1)
 	}
-	a.Ledger.Accepted += int64(m.Calls)
+	a.Totals.Accepted += int64(m.Calls)
 	a.Fresh += int64(m.Calls)
 }
 
@@ -202,8 +202,8 @@ func (a *Account) advance(floor uint64) {
 
 // replay makes finished calls pending again. A replay has no first attempt.
 func (a *Account) replay(m *record.Calls) {
-	journal.Move(&a.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
-	a.Ledger.Pending = 0 // computed by Pending
+	journal.Move(&a.Totals, m.Calls, tracking.State(m.From), tracking.StatePending)
+	a.Totals.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	a.Done[m.Seq] = 1
 	a.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
@@ -224,10 +224,10 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 		a.Fresh -= n
 		a.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
-	a.Ledger.Delivered += int64(o.Delivered)
+	a.Totals.Delivered += int64(o.Delivered)
 	filtered, failed := o.Ended()
-	a.Ledger.Filtered += filtered
-	a.Ledger.Failed += failed
+	a.Totals.Filtered += filtered
+	a.Totals.Failed += failed
 	if len(o.Again) > 0 {
 		a.Retries[o.Ref] = Waiting{
 			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),
@@ -239,7 +239,7 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 
 // lose counts lost calls.
 func (a *Account) lose(calls int64, at time.Time, cause string) {
-	a.Ledger.Lost += calls
+	a.Totals.Lost += calls
 	a.losses = append(a.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
@@ -293,7 +293,7 @@ func (a *Account) Pending() (n int64, oldest time.Time) {
 func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, a := range l.Accounts {
-		sums := a.Ledger
+		sums := a.Totals
 		sums.Pending, sums.OldestPending = a.Pending()
 		fresh[name] = a.Fresh > 0
 		ledgers = append(ledgers, pendingOnce(sums))

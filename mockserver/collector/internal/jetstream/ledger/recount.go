@@ -67,7 +67,7 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 
 // verified returns the initial state of the recount of a destination.
 func (a *Account) verified() *Recounted {
-	v := newRecounted(a.Ledger, a.Attached, a.Scopes[len(a.Scopes)-1].Sources)
+	v := newRecounted(a.Totals, a.Attached, a.Scopes[len(a.Scopes)-1].Sources)
 	v.Losses = slices.Clone(a.losses)
 	for ref, r := range a.Retries {
 		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls), Stored: record.IsParked(r.Due)}

@@ -50,7 +50,7 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 		for name, a := range s.ledger.Accounts {
 			switch {
 			case m.Destination == "" && a.Takes(m.Seq, m.Source):
-				a.Ledger.Accepted += int64(m.Calls)
+				a.Totals.Accepted += int64(m.Calls)
 				a.Fresh += int64(m.Calls)
 			case m.Destination == name && a.Attached < m.Seq:
 				a.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
@@ -68,7 +68,7 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	a := s.ledger.Accounts[o.Destination]
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
 	if a != nil && a.Attached == o.Attached && o.Attempt == 1 && unknown && !a.Ended(o.Ref) {
-		a.Ledger.Accepted += int64(o.Calls())
+		a.Totals.Accepted += int64(o.Calls())
 		a.Fresh += int64(o.Calls())
 	}
 	s.ledger.Count(o, seq)
