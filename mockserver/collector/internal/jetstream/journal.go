@@ -140,9 +140,9 @@ func (j *Journal) follow() {
 		}
 		return nil
 	})
-	calls.Whole = j.ledger.IsKnownLoss
+	calls.Whole = j.ledger.IsLostCall
 	outcomes := j.TailOutcomes(readOutcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
-	outcomes.Whole = j.ledger.IsGone
+	outcomes.Whole = j.ledger.IsLostOutcome
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// After a failed write, the server may deliver messages that it has lost. It reports the loss
 		// only when it shuts down.

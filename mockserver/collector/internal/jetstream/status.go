@@ -247,7 +247,7 @@ func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield fu
 	}
 	if err == nil {
 		t := j.TailCalls(next, handle)
-		t.Whole = j.ledger.IsKnownLoss
+		t.Whole = j.ledger.IsLostCall
 		err = t.Scan(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrEnough) {

@@ -182,7 +182,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 		}
 		return nil
 	})
-	calls.Whole, calls.Last, calls.Must = base.IsKnownLoss, to, true
+	calls.Whole, calls.Last, calls.Must = base.IsLostCall, to, true
 	if err := calls.Scan(ctx); err != nil {
 		return false, err
 	}
@@ -219,7 +219,7 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 		}
 		return nil
 	})
-	outcomes.Whole = base.IsGone
+	outcomes.Whole = base.IsLostOutcome
 	if err := outcomes.Scan(ctx); err != nil {
 		return false, err
 	}

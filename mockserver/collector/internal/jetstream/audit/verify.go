@@ -64,7 +64,7 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 		}
 		return nil
 	})
-	t.Batch, t.Whole, t.Last = callsAtOnce, v.Now.Losses.IsKnownLoss, base.Calls
+	t.Batch, t.Whole, t.Last = callsAtOnce, v.Now.Losses.IsLostCall, base.Calls
 	return t.Scan(ctx)
 }
 
@@ -85,7 +85,7 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 		}
 		return nil
 	})
-	t.Batch, t.Whole, t.Last, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes, true
+	t.Batch, t.Whole, t.Last, t.Must = outcomesAtOnce, v.Now.Losses.IsLostOutcome, v.Now.Outcomes, true
 	if err := t.Scan(ctx); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 			return ctx.Err()
 		}
 	})
-	t.Batch, t.Whole, t.Last, t.Must = callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls, true
+	t.Batch, t.Whole, t.Last, t.Must = callsAtOnce, v.Now.Losses.IsLostCall, v.Now.Calls, true
 	return t.Scan(ctx)
 }
 

@@ -19,15 +19,15 @@ import (
 //
 // A Ledger is not safe for concurrent use. See [Live].
 type Ledger struct {
-	Calls    uint64 // sequence number of the last message read from CALLS
-	Outcomes uint64 // sequence number of the last message read from OUTCOMES
-	Accounts map[string]*Account
-	toAll    []*Account            // accounts of destinations that receive all sources
-	bySource map[string][]*Account // other accounts, keyed by source
-	Lost     []record.Span         // messages of CALLS that were lost before they were finished
-	Gone     []record.Span         // lost messages of OUTCOMES
-	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
-	Purged   uint64                // messages of CALLS up to this number may be missing; each later message is stored or lost
+	Calls        uint64 // sequence number of the last message read from CALLS
+	Outcomes     uint64 // sequence number of the last message read from OUTCOMES
+	Accounts     map[string]*Account
+	toAll        []*Account            // accounts of destinations that receive all sources
+	bySource     map[string][]*Account // other accounts, keyed by source
+	LostCalls    []record.Span         // messages of CALLS that were lost before they were finished
+	LostOutcomes []record.Span         // lost messages of OUTCOMES
+	Frozen       bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
+	Purged       uint64                // messages of CALLS up to this number may be missing; each later message is stored or lost
 }
 
 // An Account contains the totals and the unfinished attempts of one destination.
@@ -122,8 +122,8 @@ func (l *Ledger) ReadCalls(m *record.Calls) {
 			a.replay(m)
 		}
 	case record.KindLost:
-		if !slices.Contains(l.Lost, m.Lost()) {
-			l.Lost = append(l.Lost, m.Lost())
+		if !slices.Contains(l.LostCalls, m.Lost()) {
+			l.LostCalls = append(l.LostCalls, m.Lost())
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (l *Ledger) route() {
 // Count counts an outcome and reports whether it was new.
 func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	a := l.Accounts[o.Destination]
-	if a == nil || a.Attached != o.Attached || record.Contains(l.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
+	if a == nil || a.Attached != o.Attached || record.Contains(l.LostCalls, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
 		return false
 	}
 	if o.Low > 0 && !l.Frozen {
@@ -165,14 +165,14 @@ func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// IsGone reports whether messages of OUTCOMES are known to be lost.
-func (l *Ledger) IsGone(gap record.Span) bool {
-	return record.Contains(l.Gone, gap)
+// IsLostOutcome reports whether messages of OUTCOMES are known to be lost.
+func (l *Ledger) IsLostOutcome(gap record.Span) bool {
+	return record.Contains(l.LostOutcomes, gap)
 }
 
-// IsKnownLoss reports whether messages of CALLS are known to be lost.
-func (l *Ledger) IsKnownLoss(gap record.Span) bool {
-	return record.Contains(l.Lost, gap)
+// IsLostCall reports whether messages of CALLS are known to be lost.
+func (l *Ledger) IsLostCall(gap record.Span) bool {
+	return record.Contains(l.LostCalls, gap)
 }
 
 // accept counts accepted calls.

@@ -35,7 +35,7 @@ func testLedger() *Live {
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
 	}})
-	l.ledger.Gone = []record.Span{{First: 2, Last: 3}}
+	l.ledger.LostOutcomes = []record.Span{{First: 2, Last: 3}}
 	return l
 }
 
@@ -58,7 +58,7 @@ func TestEncodeAndDecode(t *testing.T) {
 		}
 	}
 	if len(a.Accounts) != len(b.Accounts) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
-		!reflect.DeepEqual(a.Lost, b.Lost) || !reflect.DeepEqual(a.Gone, b.Gone) || len(a.toAll) != len(b.toAll) {
+		!reflect.DeepEqual(a.LostCalls, b.LostCalls) || !reflect.DeepEqual(a.LostOutcomes, b.LostOutcomes) || len(a.toAll) != len(b.toAll) {
 		t.Fatalf("got %+v\nwant %+v", b, a)
 	}
 }
@@ -187,7 +187,7 @@ func TestDetachedDestinationsAreNotCounted(t *testing.T) {
 	if !l.With("mail", func(*Account) {}) || l.With("crm", func(*Account) {}) {
 		t.Error("With does not know the attached destinations")
 	}
-	if len(l.ledger.toAll) != 1 || !l.IsKnownLoss(record.Span{First: 8, Last: 8}) || l.IsKnownLoss(record.Span{First: 8, Last: 9}) {
+	if len(l.ledger.toAll) != 1 || !l.IsLostCall(record.Span{First: 8, Last: 8}) || l.IsLostCall(record.Span{First: 8, Last: 9}) {
 		t.Errorf("%+v", l.ledger)
 	}
 }

@@ -18,7 +18,7 @@ const checkpointFormat = 3
 func (l *Ledger) Encode() []byte {
 	dst := []byte{checkpointFormat}
 	dst = record.AppendNumbers(dst, l.Calls, l.Outcomes, l.Purged)
-	for _, spans := range [][]record.Span{l.Lost, l.Gone} {
+	for _, spans := range [][]record.Span{l.LostCalls, l.LostOutcomes} {
 		dst = record.AppendNumbers(dst, uint64(len(spans)))
 		for _, s := range spans {
 			dst = record.AppendNumbers(dst, s.First, s.Last)
@@ -66,7 +66,7 @@ func Decode(data []byte) (*Ledger, error) {
 	}
 	l, d := New(), &record.Decoder{Rest: data[1:]}
 	l.Calls, l.Outcomes, l.Purged = d.Uint(), d.Uint(), d.Uint()
-	for _, spans := range []*[]record.Span{&l.Lost, &l.Gone} {
+	for _, spans := range []*[]record.Span{&l.LostCalls, &l.LostOutcomes} {
 		for range d.Int(len(data)) {
 			*spans = append(*spans, record.Span{First: d.Uint(), Last: d.Uint()})
 		}

@@ -244,7 +244,7 @@ func (l *Live) Claim(acknowledged map[string]uint64) *Claim {
 	defer l.mu.Unlock()
 	ledgers, _ := l.ledger.Ledgers()
 	v := &Claim{Calls: l.ledger.Calls, Outcomes: l.ledger.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
-	v.Losses.Lost, v.Losses.Gone = slices.Clone(l.ledger.Lost), slices.Clone(l.ledger.Gone)
+	v.Losses.LostCalls, v.Losses.LostOutcomes = slices.Clone(l.ledger.LostCalls), slices.Clone(l.ledger.LostOutcomes)
 	for name, a := range l.ledger.Accounts {
 		v.Tried[name] = triedTo{a.Floor, acknowledged[name]}
 	}
@@ -258,16 +258,16 @@ func (l *Live) Encode() []byte {
 	return l.ledger.Encode()
 }
 
-// IsGone is like Ledger.IsGone.
-func (l *Live) IsGone(gap record.Span) bool {
+// IsLostOutcome is like Ledger.IsLostOutcome.
+func (l *Live) IsLostOutcome(gap record.Span) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ledger.IsGone(gap)
+	return l.ledger.IsLostOutcome(gap)
 }
 
-// IsKnownLoss is like Ledger.IsKnownLoss.
-func (l *Live) IsKnownLoss(gap record.Span) bool {
+// IsLostCall is like Ledger.IsLostCall.
+func (l *Live) IsLostCall(gap record.Span) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ledger.IsKnownLoss(gap)
+	return l.ledger.IsLostCall(gap)
 }

@@ -97,17 +97,17 @@ func (s *Salvage) FindStored(m *record.Calls) {
 func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[string]int64) {
 	lost = map[string]int64{}
 	for name, a := range s.ledger.Accounts {
-		if n := a.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
+		if n := a.dropLost(s.calls, s.outcomes, s.stored[name]); n != 0 {
 			lost[name] = n
 			a.lose(n, at, cause)
 		}
 	}
 	l := s.ledger
 	l.Calls, l.Outcomes, l.Frozen = max(s.calls.Last, beyond), s.outcomes.Last, false
-	l.Gone = addSpans(l.Gone, s.outcomes.Holes...)
-	l.Lost = addSpans(l.Lost, s.calls.Holes...)
+	l.LostOutcomes = addSpans(l.LostOutcomes, s.outcomes.Holes...)
+	l.LostCalls = addSpans(l.LostCalls, s.calls.Holes...)
 	if beyond > s.calls.Last {
-		l.Lost = addSpans(l.Lost, record.Span{First: s.calls.Last + 1, Last: beyond})
+		l.LostCalls = addSpans(l.LostCalls, record.Span{First: s.calls.Last + 1, Last: beyond})
 	}
 	return lost
 }
@@ -122,9 +122,9 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 	return spans
 }
 
-// dropGone removes pending calls that are no longer stored, and returns their number. stored is the
+// dropLost removes pending calls that are no longer stored, and returns their number. stored is the
 // number of untried calls that are still stored.
-func (a *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
+func (a *Account) dropLost(calls, outcomes Extent, stored int64) (lost int64) {
 	lost = a.Fresh - stored
 	a.Fresh = stored
 	for ref, r := range a.Retries {

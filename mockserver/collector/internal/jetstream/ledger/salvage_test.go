@@ -79,15 +79,15 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	if losses := recount.Accounts["crm"].Losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
 		t.Errorf("losses: %+v", losses)
 	}
-	if known := recount.Now.Losses; !known.IsKnownLoss(record.Span{First: 6, Last: 8}) || !known.IsGone(record.Span{First: 1, Last: 1}) {
+	if known := recount.Now.Losses; !known.IsLostCall(record.Span{First: 6, Last: 8}) || !known.IsLostOutcome(record.Span{First: 1, Last: 1}) {
 		t.Errorf("the recount does not know the losses: %+v", known)
 	}
 	if r := l.Accounts["crm"].Retries; len(r) != 1 || r[record.Ref{Seq: 3}].calls != 1 || r[record.Ref{Seq: 3}].Outcome != 0 {
 		t.Errorf("the retry of message 3 must not refer to the lost outcome: %+v", r)
 	}
 	if l.Calls != 8 || l.Outcomes != 4 || l.Frozen ||
-		!reflect.DeepEqual(l.Gone, []record.Span{{First: 1, Last: 1}}) ||
-		!reflect.DeepEqual(l.Lost, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
+		!reflect.DeepEqual(l.LostOutcomes, []record.Span{{First: 1, Last: 1}}) ||
+		!reflect.DeepEqual(l.LostCalls, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
 		t.Errorf("got %+v", l)
 	}
 	if tried := l.Accounts["crm"].Tried; !tried(record.Ref{Seq: 3}, 1) || tried(record.Ref{Seq: 3}, 2) || tried(record.Ref{Seq: 5}, 1) {
