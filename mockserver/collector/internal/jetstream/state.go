@@ -267,7 +267,7 @@ type seen struct {
 	oldest   oldestCalls
 }
 
-// oldestCalls caches the results of oldestFresh.
+// oldestCalls caches the results of oldestUnattempted.
 type oldestCalls struct {
 	mu    sync.Mutex // guards found
 	found map[string]oldestCall

@@ -27,13 +27,13 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.ledger.Reached(ctx, j.seen.acked.Load(), 0); err != nil {
 		return nil, fmt.Errorf("journal: the ledger is behind: %w", err)
 	}
-	ledgers, fresh := j.ledger.Ledgers()
+	ledgers, unattempted := j.ledger.Ledgers()
 	for i := range ledgers {
 		l := &ledgers[i]
-		if !fresh[l.Destination] {
+		if !unattempted[l.Destination] {
 			continue
 		}
-		at, err := j.oldestFresh(ctx, l.Destination)
+		at, err := j.oldestUnattempted(ctx, l.Destination)
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	return ledgers, nil
 }
 
-// oldestFresh returns when the oldest call without a finished first attempt was accepted.
-func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
+// oldestUnattempted returns when the oldest call without a finished first attempt was accepted.
+func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
 	j.ledger.With(destination, func(a *ledger.Account) {
@@ -61,7 +61,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return before.at, nil
 	}
 	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
-		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.Untried(parsed) > 0 }) && !ok {
+		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.UnattemptedIn(parsed) > 0 }) && !ok {
 			return nil
 		}
 		now.at = parsed.At
@@ -156,7 +156,7 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 // Verify recounts all stored calls. For every destination, it checks that
 // accepted = delivered + failed + filtered + pending + lost, and that the ledger has the same
 // numbers. Calls may be accepted and delivered at the same time. Verify takes a few seconds for a
-// million messages. For each destination, it needs 12 bytes of memory per untried message and
+// million messages. For each destination, it needs 12 bytes of memory per unattempted message and
 // about 50 bytes per retry. If the store is not writable, Verify waits a few seconds and then
 // returns journal.ErrUnwritable.
 func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err error) {

@@ -173,11 +173,11 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 // an accepted loss, the base already contains later messages and their pending calls. countTo
 // reports whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
-	counted, untried := to <= base.Calls, int64(0)
+	counted, unattempted := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if base.ReadCalls(parsed); counted {
 			for _, a := range base.Accounts {
-				untried += a.Untried(parsed)
+				unattempted += a.UnattemptedIn(parsed)
 			}
 		}
 		return nil
@@ -187,10 +187,10 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 		return false, err
 	}
 	if !counted {
-		base.Calls, untried = to, base.Untried()
+		base.Calls, unattempted = to, base.Unattempted()
 	}
 	base.Purged = to
-	if pending := untried + base.Waiting(to); pending > 0 {
+	if pending := unattempted + base.Waiting(to); pending > 0 {
 		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
 	}
 	base.Finish(to)
@@ -269,7 +269,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		j.ledger.With(destination, func(a *ledger.Account) {
-			for ref := range a.OpenParts(parsed) {
+			for ref := range a.UnattemptedParts(parsed) {
 				old[ref] = 1
 			}
 		})

@@ -51,7 +51,7 @@ func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledge
 func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
 	for _, a := range base.Accounts {
-		if a.Fresh > 0 {
+		if a.Unattempted > 0 {
 			first = min(first, a.Floor+1)
 		}
 	}
@@ -60,7 +60,7 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	}
 	t := v.TailCalls(first, func(parsed *record.Calls) error {
 		for name, a := range base.Accounts {
-			v.Accounts[name].AddOpen(a, parsed)
+			v.Accounts[name].AddUnattempted(a, parsed)
 		}
 		return nil
 	})
@@ -139,7 +139,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	return nil
 }
 
-// checkUndelivered checks that all untried calls will be delivered.
+// checkUndelivered checks that all unattempted calls will be delivered.
 func (v *Verifier) checkUndelivered(ctx context.Context, name string, a *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	a.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {

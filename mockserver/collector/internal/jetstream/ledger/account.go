@@ -32,15 +32,15 @@ type Ledger struct {
 
 // An Account contains the totals and the unfinished attempts of one destination.
 type Account struct {
-	Totals   tracking.Ledger
-	Attached uint64           // sequence number of the message of CALLS that attached the destination
-	Since    int64            // time of the message Attached, in Unix milliseconds
-	Scopes   []scope          // oldest first; the last one is current
-	Fresh    int64            // number of calls with an unfinished first attempt
-	Floor    uint64           // all first attempts in messages up to this number are finished
-	Done     map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
-	Retries  map[record.Ref]Waiting
-	losses   []journal.Loss // Totals.Lost is their sum
+	Totals      tracking.Ledger
+	Attached    uint64           // sequence number of the message of CALLS that attached the destination
+	Since       int64            // time of the message Attached, in Unix milliseconds
+	Scopes      []scope          // oldest first; the last one is current
+	Unattempted int64            // number of calls with an unfinished first attempt
+	Floor       uint64           // all first attempts in messages up to this number are finished
+	Done        map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
+	Retries     map[record.Ref]Waiting
+	losses      []journal.Loss // Totals.Lost is their sum
 }
 
 // A scope is the set of sources of a destination after a message of CALLS.
@@ -177,11 +177,11 @@ func (l *Ledger) IsLostCall(gap record.Span) bool {
 
 // accept counts accepted calls.
 func (a *Account) accept(m *record.Calls, frozen bool) {
-	if a.Fresh == 0 && !frozen {
+	if a.Unattempted == 0 && !frozen {
 		a.advance(m.Seq - 1)
 	}
 	a.Totals.Accepted += int64(m.Calls)
-	a.Fresh += int64(m.Calls)
+	a.Unattempted += int64(m.Calls)
 }
 
 // advance raises the floor and removes the data below it.
@@ -221,7 +221,7 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 	case o.Attempt != 1 || a.Ended(o.Ref):
 		return false
 	default:
-		a.Fresh -= n
+		a.Unattempted -= n
 		a.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
 	a.Totals.Delivered += int64(o.Delivered)
@@ -274,7 +274,7 @@ func (a *Account) Sources() []string {
 // Pending counts the unfinished calls. It does not derive their number from the totals. It also
 // returns when the oldest call that waits for a retry was accepted.
 func (a *Account) Pending() (n int64, oldest time.Time) {
-	n = a.Fresh
+	n = a.Unattempted
 	var first int64
 	for _, r := range a.Retries {
 		n += int64(r.calls)
@@ -290,16 +290,16 @@ func (a *Account) Pending() (n int64, oldest time.Time) {
 
 // Ledgers returns the totals of every destination, sorted by name. It also returns which
 // destinations have calls with an unfinished first attempt.
-func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
-	fresh = map[string]bool{}
+func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, unattempted map[string]bool) {
+	unattempted = map[string]bool{}
 	for name, a := range l.Accounts {
 		sums := a.Totals
 		sums.Pending, sums.OldestPending = a.Pending()
-		fresh[name] = a.Fresh > 0
+		unattempted[name] = a.Unattempted > 0
 		ledgers = append(ledgers, pendingOnce(sums))
 	}
 	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
-	return ledgers, fresh
+	return ledgers, unattempted
 }
 
 // pendingOnce corrects totals if a replay was read before the outcomes of its calls. Until they are

@@ -180,9 +180,9 @@ func TestDetachedDestinationsAreNotCounted(t *testing.T) {
 	l := testLedger()
 	l.ReadCalls(&record.Calls{Seq: 9, Kind: record.KindDetach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 10, Kind: record.KindCalls, Name: "web", Calls: 1})
-	ledgers, fresh := l.Ledgers()
-	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !fresh["mail"] || fresh["crm"] {
-		t.Errorf("%+v %v", ledgers, fresh)
+	ledgers, unattempted := l.Ledgers()
+	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !unattempted["mail"] || unattempted["crm"] {
+		t.Errorf("%+v %v", ledgers, unattempted)
 	}
 	if !l.With("mail", func(*Account) {}) || l.With("crm", func(*Account) {}) {
 		t.Error("With does not know the attached destinations")

@@ -33,7 +33,7 @@ func (l *Ledger) Encode() []byte {
 
 func (a *Account) append(dst []byte) []byte {
 	l := a.Totals
-	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, a.Fresh} {
+	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, a.Unattempted} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	dst = record.AppendNumbers(dst, a.Attached, uint64(a.Since), a.Floor, uint64(len(a.Scopes)))
@@ -85,7 +85,7 @@ func Decode(data []byte) (*Ledger, error) {
 func decodeAccount(d *record.Decoder, name string) *Account {
 	a := newAccount(name)
 	a.Totals = tracking.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
-	a.Fresh, a.Attached, a.Since, a.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
+	a.Unattempted, a.Attached, a.Since, a.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
 	for range d.Int(len(d.Rest)) {
 		s := scope{after: d.Uint()}
 		for range d.Int(len(d.Rest)) {

@@ -182,7 +182,7 @@ func (l *Live) Destinations() []string {
 }
 
 // Ledgers is like Ledger.Ledgers.
-func (l *Live) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
+func (l *Live) Ledgers() (ledgers []tracking.Ledger, unattempted map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ledger.Ledgers()
@@ -211,7 +211,7 @@ func (l *Live) Finished() uint64 {
 	defer l.mu.Unlock()
 	finished := l.ledger.Calls
 	for _, a := range l.ledger.Accounts {
-		if a.Fresh > 0 {
+		if a.Unattempted > 0 {
 			finished = min(finished, a.Floor)
 		}
 		for ref := range a.Retries {
@@ -226,7 +226,7 @@ func (l *Live) Behind(before uint64) (names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, a := range l.ledger.Accounts {
-		pending := a.Fresh > 0 && a.Floor+1 < before
+		pending := a.Unattempted > 0 && a.Floor+1 < before
 		for ref := range a.Retries {
 			pending = pending || ref.Seq < before
 		}

@@ -23,10 +23,10 @@ func (r Retry) Stored() record.Retry {
 	return m
 }
 
-// Untried counts the calls whose first attempt has not ended.
-func (l *Ledger) Untried() (calls int64) {
+// Unattempted counts the calls whose first attempt has not ended.
+func (l *Ledger) Unattempted() (calls int64) {
 	for _, a := range l.Accounts {
-		calls += a.Fresh
+		calls += a.Unattempted
 	}
 	return calls
 }
@@ -69,8 +69,8 @@ func (l *Ledger) Finish(to uint64) {
 	}
 }
 
-// OpenParts yields the parts of a message whose first attempt has not ended.
-func (a *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
+// UnattemptedParts yields the parts of a message whose first attempt has not ended.
+func (a *Account) UnattemptedParts(m *record.Calls) iter.Seq[record.Ref] {
 	return func(yield func(record.Ref) bool) {
 		if m.Kind != record.KindCalls || !a.Takes(m.Seq, m.Name) {
 			return
@@ -83,9 +83,9 @@ func (a *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
 	}
 }
 
-// Untried counts the calls of a message whose first attempt has not ended.
-func (a *Account) Untried(m *record.Calls) (calls int64) {
-	for ref := range a.OpenParts(m) {
+// UnattemptedIn counts the calls of a message whose first attempt has not ended.
+func (a *Account) UnattemptedIn(m *record.Calls) (calls int64) {
+	for ref := range a.UnattemptedParts(m) {
 		calls += int64(record.PartSize(m.Calls, ref.Part))
 	}
 	return calls

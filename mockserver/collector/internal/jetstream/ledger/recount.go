@@ -49,8 +49,8 @@ type Recounted struct {
 	Waiting     map[uint64]waitingPart // keyed by Ref.Number
 }
 
-// A waitingPart is a part that waits for a retry, or an untried replay. Its size is small, because
-// there can be many parts.
+// A waitingPart is a part that waits for a retry, or a replay that was not attempted. Its size is
+// small, because there can be many parts.
 type waitingPart struct {
 	Accepted int64 // acceptance time of the oldest call, in Unix milliseconds
 	Attempt  int32
@@ -75,10 +75,10 @@ func (a *Account) verified() *Recounted {
 	return v
 }
 
-// AddOpen adds the parts of a message that have an unfinished first attempt. before is the account in
-// the base.
-func (r *Recounted) AddOpen(before *Account, m *record.Calls) {
-	if before.Untried(m) == 0 {
+// AddUnattempted adds the parts of a message that have an unfinished first attempt. before is the
+// account in the base.
+func (r *Recounted) AddUnattempted(before *Account, m *record.Calls) {
+	if before.UnattemptedIn(m) == 0 {
 		return
 	}
 	r.Undelivered.add(m.Seq, m.Calls, m.At)

@@ -31,7 +31,7 @@ type Salvage struct {
 	calls, outcomes Extent
 	known           uint64           // the ledger's position in CALLS
 	noted           map[uint64]bool  // later messages that are missing, but are in the recent file
-	stored          map[string]int64 // number of untried calls that are still stored, keyed by destination
+	stored          map[string]int64 // number of unattempted calls that are still stored, keyed by destination
 }
 
 // Salvage starts a salvage.
@@ -51,7 +51,7 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 			switch {
 			case m.Destination == "" && a.Takes(m.Seq, m.Source):
 				a.Totals.Accepted += int64(m.Calls)
-				a.Fresh += int64(m.Calls)
+				a.Unattempted += int64(m.Calls)
 			case m.Destination == name && a.Attached < m.Seq:
 				a.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
 			}
@@ -69,7 +69,7 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
 	if a != nil && a.Attached == o.Attached && o.Attempt == 1 && unknown && !a.Ended(o.Ref) {
 		a.Totals.Accepted += int64(o.Calls())
-		a.Fresh += int64(o.Calls())
+		a.Unattempted += int64(o.Calls())
 	}
 	s.ledger.Count(o, seq)
 }
@@ -78,17 +78,17 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 func (s *Salvage) First() uint64 {
 	first := s.calls.Last + 1
 	for _, a := range s.ledger.Accounts {
-		if a.Fresh > 0 {
+		if a.Unattempted > 0 {
 			first = min(first, a.Floor+1)
 		}
 	}
 	return first
 }
 
-// FindStored counts the untried calls of a message. Call it with the messages from First on.
+// FindStored counts the unattempted calls of a message. Call it with the messages from First on.
 func (s *Salvage) FindStored(m *record.Calls) {
 	for name, a := range s.ledger.Accounts {
-		s.stored[name] += a.Untried(m)
+		s.stored[name] += a.UnattemptedIn(m)
 	}
 }
 
@@ -123,10 +123,10 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 }
 
 // dropLost removes pending calls that are no longer stored, and returns their number. stored is the
-// number of untried calls that are still stored.
+// number of unattempted calls that are still stored.
 func (a *Account) dropLost(calls, outcomes Extent, stored int64) (lost int64) {
-	lost = a.Fresh - stored
-	a.Fresh = stored
+	lost = a.Unattempted - stored
+	a.Unattempted = stored
 	for ref, r := range a.Retries {
 		if !calls.Has(ref.Seq) {
 			lost += int64(r.calls)

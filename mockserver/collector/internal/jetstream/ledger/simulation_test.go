@@ -294,7 +294,7 @@ func (s *simulation) recount() {
 			r.Accept(m)
 		} else if m.Kind == record.KindCalls && !s.gone[m.Seq] {
 			for name, a := range base.Accounts {
-				r.Accounts[name].AddOpen(a, m)
+				r.Accounts[name].AddUnattempted(a, m)
 			}
 		}
 	}

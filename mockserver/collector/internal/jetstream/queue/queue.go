@@ -160,7 +160,7 @@ func (q *Queue) receiveRetry(_ context.Context, m *nats.Msg, meta *nats.MsgMetad
 		return
 	}
 	var waits ledger.Waiting // the retry according to the ledger
-	q.mu.Lock()              // before reading the ledger, see openParts
+	q.mu.Lock()              // before reading the ledger, see unattemptedParts
 	set.ledger.With(q.name, func(a *ledger.Account) {
 		if a.Attached == q.attached {
 			waits = a.Retries[it.Ref]
