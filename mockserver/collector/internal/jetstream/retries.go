@@ -101,9 +101,9 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	}
 	for _, r := range ahead {
 		j.ledger.With(r.Destination, func(a *ledger.Account) {
-			if a.Retries[r.Ref] == r.Waiting { // otherwise the attempt is finished
+			if a.Retries[r.Ref] == r.PendingRetry { // otherwise the attempt is finished
 				r.Decided, r.Due = now.UnixNano(), now.UnixNano()
-				a.Retries[r.Ref] = r.Waiting
+				a.Retries[r.Ref] = r.PendingRetry
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 		base.Calls, unattempted = to, base.Unattempted()
 	}
 	base.Purged = to
-	if pending := unattempted + base.Waiting(to); pending > 0 {
+	if pending := unattempted + base.WaitingCalls(to); pending > 0 {
 		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
 	}
 	base.Finish(to)

@@ -39,7 +39,7 @@ type Account struct {
 	Unattempted int64            // number of calls with an unfinished first attempt
 	Floor       uint64           // all first attempts in messages up to this number are finished
 	Done        map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
-	Retries     map[record.Ref]Waiting
+	Retries     map[record.Ref]PendingRetry
 	losses      []journal.Loss // Totals.Lost is their sum
 }
 
@@ -53,8 +53,8 @@ func (s scope) takes(source string) bool {
 	return len(s.Sources) == 0 || slices.Contains(s.Sources, source)
 }
 
-// A Waiting describes the calls of a part that wait for another attempt.
-type Waiting struct {
+// A PendingRetry describes the calls of a part that wait for another attempt.
+type PendingRetry struct {
 	Attempt  int
 	calls    int
 	Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
@@ -93,7 +93,7 @@ func New() *Ledger {
 }
 
 func newAccount(destination string) *Account {
-	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
+	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]PendingRetry{}}
 	a.Totals.Destination = destination
 	return a
 }
@@ -206,7 +206,7 @@ func (a *Account) replay(m *record.Calls) {
 	a.Totals.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	a.Done[m.Seq] = 1
-	a.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
+	a.Retries[ref] = PendingRetry{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.
@@ -229,7 +229,7 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 	a.Totals.Filtered += filtered
 	a.Totals.Failed += failed
 	if len(o.Again) > 0 {
-		a.Retries[o.Ref] = Waiting{
+		a.Retries[o.Ref] = PendingRetry{
 			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),
 			accepted: o.Accepted.UnixMilli(), Outcome: seq, Which: setOf(o.Ref, o.Again),
 		}

@@ -106,7 +106,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())
-		a.Retries[ref] = Waiting{
+		a.Retries[ref] = PendingRetry{
 			Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls), Decided: int64(d.Uint()),
 			Due: int64(d.Uint()), accepted: int64(d.Uint()), Outcome: d.Uint(), Which: CallSet{d.Uint(), d.Uint()},
 		}

@@ -11,7 +11,7 @@ import (
 type Retry struct {
 	Destination string
 	Ref         record.Ref
-	Waiting
+	PendingRetry
 }
 
 // Stored returns the retry's message in RETRY, without the notes of the calls.
@@ -31,8 +31,8 @@ func (l *Ledger) Unattempted() (calls int64) {
 	return calls
 }
 
-// Waiting counts the calls that wait for another attempt, in messages up to the given one.
-func (l *Ledger) Waiting(to uint64) (calls int64) {
+// WaitingCalls counts the calls that wait for another attempt, in messages up to the given one.
+func (l *Ledger) WaitingCalls(to uint64) (calls int64) {
 	for _, a := range l.Accounts {
 		for ref, r := range a.Retries {
 			if ref.Seq <= to {

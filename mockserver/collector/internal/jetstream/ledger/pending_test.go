@@ -27,7 +27,7 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 		slices.Sort(four)
 		ledgers, _ := l.Ledgers()
 		got := fmt.Sprintf("finished %d, first outcome %d, behind 3: %v, behind 4: %v, unattempted %d, waiting %d and %d, oldest %d",
-			l.Finished(), l.ledger.FirstOutcome(), three, four, l.ledger.Unattempted(), l.ledger.Waiting(2), l.ledger.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
+			l.Finished(), l.ledger.FirstOutcome(), three, four, l.ledger.Unattempted(), l.ledger.WaitingCalls(2), l.ledger.WaitingCalls(3), max(0, ledgers[0].OldestPending.UnixMilli()))
 		if got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}

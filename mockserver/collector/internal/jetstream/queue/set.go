@@ -229,7 +229,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	waits := false
 	set.ledger.With(q.name, func(a *ledger.Account) {
 		if w, retrying := a.Retries[ref]; retrying {
-			it.Retry = ledger.Retry{Destination: destination, Ref: ref, Waiting: w}.Stored()
+			it.Retry = ledger.Retry{Destination: destination, Ref: ref, PendingRetry: w}.Stored()
 		}
 		waits = a.Attached == q.attached && !a.Tried(ref, attempt)
 	})
