@@ -94,7 +94,7 @@ func (j *Journal) begin(ctx context.Context) error {
 		all = append(all, j.scrubber.Run)
 	}
 	if j.Shared {
-		all = append(all, j.renewClaims, j.renewLeases)
+		all = append(all, j.renewPresence, j.renewLeases)
 	}
 	if j.conns.cluster != nil {
 		all = append(all, j.watchCluster, j.watchServers)

@@ -191,17 +191,17 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	if err != nil {
 		return nil, err
 	}
-	claim, err := j.currentClaim(ctx)
+	now, err := j.ledgerState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
-	return v.Verify(ctx, base, claim)
+	return v.Verify(ctx, base, now)
 }
 
-// currentClaim returns the current state of the ledger. It reads the acknowledged positions first,
+// ledgerState returns the current state of the ledger. It reads the acknowledged positions first,
 // because acknowledged messages must have outcomes that the ledger has read.
-func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) ledgerState(ctx context.Context) (*ledger.State, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
@@ -217,7 +217,7 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	if err := j.ledger.Reached(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
 		return nil, err
 	}
-	return j.ledger.Claim(acknowledged), nil
+	return j.ledger.State(acknowledged), nil
 }
 
 // ackFloor returns the number of the last message of CALLS before the first message that a

@@ -32,9 +32,9 @@ const (
 )
 
 // Verify counts all calls since the base, and returns the count of each destination with its
-// differences from the claim.
-func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledger.Claim) ([]journal.Verification, error) {
-	v.Recount = ledger.NewRecount(base, claim)
+// differences from the ledger.
+func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, now *ledger.State) ([]journal.Verification, error) {
+	v.Recount = ledger.NewRecount(base, now)
 	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}

@@ -237,18 +237,18 @@ func (l *Live) Behind(before uint64) (names []string) {
 	return names
 }
 
-// Claim returns the current state of the ledger, to be compared with a recount. acknowledged contains
+// State returns the current state of the ledger, to be compared with a recount. acknowledged contains
 // the acknowledged positions of the consumers.
-func (l *Live) Claim(acknowledged map[string]uint64) *Claim {
+func (l *Live) State(acknowledged map[string]uint64) *State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ledgers, _ := l.ledger.Ledgers()
-	v := &Claim{Calls: l.ledger.Calls, Outcomes: l.ledger.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
-	v.Losses.LostCalls, v.Losses.LostOutcomes = slices.Clone(l.ledger.LostCalls), slices.Clone(l.ledger.LostOutcomes)
+	s := &State{Calls: l.ledger.Calls, Outcomes: l.ledger.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
+	s.Losses.LostCalls, s.Losses.LostOutcomes = slices.Clone(l.ledger.LostCalls), slices.Clone(l.ledger.LostOutcomes)
 	for name, a := range l.ledger.Accounts {
-		v.Tried[name] = triedTo{a.Floor, acknowledged[name]}
+		s.Tried[name] = triedTo{a.Floor, acknowledged[name]}
 	}
-	return v
+	return s
 }
 
 // Encode returns the ledger in its storage format.

@@ -14,13 +14,13 @@ import (
 // A Recount counts calls independently of the ledger. It tracks every part of every message until
 // the part is finished.
 type Recount struct {
-	Now      *Claim
+	Now      *State
 	Calls    uint64 // sequence number of the last message read from CALLS
 	Accounts map[string]*Recounted
 }
 
-// NewRecount returns a recount that starts with the base and is compared with a claim.
-func NewRecount(base *Ledger, now *Claim) *Recount {
+// NewRecount returns a recount that starts with the base and is compared with a state.
+func NewRecount(base *Ledger, now *State) *Recount {
 	r := &Recount{Now: now, Calls: base.Calls, Accounts: map[string]*Recounted{}}
 	for name, a := range base.Accounts {
 		r.Accounts[name] = a.verified()
@@ -28,8 +28,8 @@ func NewRecount(base *Ledger, now *Claim) *Recount {
 	return r
 }
 
-// A Claim is the state of the ledger when the recount began.
-type Claim struct {
+// A State is the state of the ledger when a recount began.
+type State struct {
 	Calls, Outcomes uint64
 	ledgers         []tracking.Ledger
 	Tried           map[string]triedTo
@@ -168,7 +168,7 @@ func (r *Recounted) AddPending(calls int, at time.Time) {
 	}
 }
 
-// Compare returns the recount of each destination, with its differences from the claim.
+// Compare returns the recount of each destination, with its differences from the ledger.
 func (r *Recount) Compare() []journal.Verification {
 	var all []journal.Verification
 	for _, l := range r.Now.ledgers {

@@ -33,7 +33,7 @@ func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (pr
 	if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: outcomes}); err != nil {
 		t.Fatal(err)
 	}
-	r := NewRecount(New(), l.Claim(map[string]uint64{"crm": 7}))
+	r := NewRecount(New(), l.State(map[string]uint64{"crm": 7}))
 	if r.Now.Tried["crm"] != (triedTo{Floor: 3, Acknowledged: 7}) {
 		t.Errorf("got %+v", r.Now.Tried)
 	}

@@ -75,7 +75,7 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	if ledgers[0] != want || !want.Holds() || ledgers[1] != (tracking.Ledger{Destination: "mail"}) {
 		t.Errorf("got %+v", ledgers)
 	}
-	recount := NewRecount(l, live.Claim(nil))
+	recount := NewRecount(l, live.State(nil))
 	if losses := recount.Accounts["crm"].Losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
 		t.Errorf("losses: %+v", losses)
 	}

@@ -288,7 +288,7 @@ func (s *simulation) check() {
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base, s.ledger.Claim(nil))
+	r := NewRecount(base, s.ledger.State(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)

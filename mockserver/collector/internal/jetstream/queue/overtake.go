@@ -230,8 +230,8 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	err := set.EachClaim(ctx, func(writer uint64, claimed []string) {
-		if slices.Contains(claimed, destination) {
+	err := set.EachPresence(ctx, func(writer uint64, listed []string) {
+		if slices.Contains(listed, destination) {
 			first = min(first, writer)
 		}
 	})
