@@ -152,7 +152,7 @@ func (j *Journal) repairStore(cause error) {
 		last = err.Error()
 		j.Log.Log(j.Ctx, level, "the store is still not writable", "error", err)
 	}
-	j.Link.Swap(store.NewLink()).End() // before the ledger continues, because received messages may be lost; see Queue.awaitAccount
+	j.Link.Swap(store.NewLink()).End() // before the ledger continues, because received messages may be lost; see Queue.awaitLedger
 	j.Status.Up()
 	j.Log.Info("the store is writable again", "directory", j.options.Dir)
 	j.reconnected()

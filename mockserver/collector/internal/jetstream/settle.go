@@ -87,8 +87,8 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
-// unsettledBefore returns a time before t. Outcomes that are older than this time are applied at t,
-// by their process or by the process that received their message again.
+// unsettledBefore returns the time before which every stored outcome has been applied by time t: by
+// its process, or by the process that received its message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
@@ -219,8 +219,8 @@ func (j *Journal) failedSubject(o *record.Outcome) string {
 	return j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
 }
 
-// eachOutcome calls f with the stored outcomes, from the message next on. If next is 0, it begins with the
-// outcomes that were stored at the time since.
+// eachOutcome calls f with the stored outcomes, starting with message next. If next is 0, it starts with
+// the outcomes that were stored at the time since.
 func (j *Journal) eachOutcome(ctx context.Context, next uint64, since time.Time, f func(*record.Outcome) error) error {
 	t := j.TailOutcomes(next, func(m *record.Outcomes) error {
 		for i := range m.All {

@@ -85,7 +85,7 @@ func (s *Salvage) First() uint64 {
 	return first
 }
 
-// FindStored counts the unattempted calls of a message. Call it with the messages from First on.
+// FindStored counts the unattempted calls of a message. Call it with all messages, starting with First.
 func (s *Salvage) FindStored(m *record.Calls) {
 	for name, a := range s.ledger.Accounts {
 		s.stored[name] += a.UnattemptedIn(m)

@@ -266,7 +266,7 @@ func (s *simulation) lose() {
 	s.stored = s.base
 }
 
-// each calls read with the remaining messages of CALLS, from message first on.
+// each calls read with the remaining messages of CALLS, starting with message first.
 func (s *simulation) each(calls Extent, first uint64, read func(*record.Calls)) {
 	for seq := first; seq <= calls.Last; seq++ {
 		if calls.Has(seq) {

@@ -278,7 +278,7 @@ func (r *results) fence(ctx context.Context) error {
 		if err == nil && stored == id {
 			return nil
 		}
-		if err == nil || errors.Is(err, errTakenOver) { // the previous owner has taken over
+		if err == nil || errors.Is(err, errTakenOver) { // the newest message is from another owner
 			err = r.publish(ctx, m, id)
 		}
 		if err == nil || pause.For(ctx, fencePause) != nil {

@@ -21,8 +21,8 @@ const (
 	attemptsWaiting = 8 << 20
 )
 
-// An AttemptLog stores records of attempts for the history, if Options.KeepAttempts is set, up to
-// Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
+// An AttemptLog stores records of attempts for the history, within the limits KeepAttempts and
+// AttemptsBytes of the options. It may lose the last tenth of a second after a kill, and more after
 // a power cut. Its methods are safe for concurrent use.
 type AttemptLog struct {
 	store    *Store
