@@ -26,8 +26,8 @@ const (
 )
 
 // Append stores a batch. Concurrent batches of one source share a message and thus a disk
-// write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the store has not
-// responded by then, the batch may be stored later; AppendError.Stored waits for the result.
+// write. Append waits at most PublishTimeout, or ClusterAppendTimeout on a cluster. If the store has
+// not responded by then, the batch may be stored later; AppendError.Stored waits for the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.open(); err != nil {
 		return err
@@ -37,9 +37,9 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	}
 	patience := store.PublishTimeout
 	if j.Shared {
-		patience = store.ClusterAnswer
+		patience = store.ClusterAppendTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, journal.ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, journal.ErrNoResponse)
 	defer cancel()
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
@@ -190,7 +190,7 @@ func (w *sourceWriter) publish(g *group) {
 	w.mu.Unlock()
 	if !acquired {
 		w.journal.incoming.usage.end(g.bytes, false)
-		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, w.source, journal.ErrNoAnswer)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, w.source, journal.ErrNoResponse)
 		return
 	}
 	g.err = w.journal.storeGroup(w.source, g)
@@ -243,7 +243,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	j.Identify(m)
 	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
-	if store.IsUnanswered(err) {
+	if store.MayBeStored(err) {
 		g.unconfirmedErr = err
 		close(g.unconfirmed)
 		seq, err = j.find(m, before, err)

@@ -90,15 +90,15 @@ func (j *Journal) probe() bool {
 // watchCluster checks every second whether the cluster responds. A partitioned server keeps
 // its connections but does not respond, so watchCluster then switches to another server.
 func (j *Journal) watchCluster() {
-	answered := time.Now()
+	responded := time.Now()
 	for pause.For(j.Ctx, time.Second) == nil {
 		if j.probe() {
-			answered = time.Now()
+			responded = time.Now()
 		}
-		if time.Since(answered) < clusterSilence {
+		if time.Since(responded) < clusterSilence {
 			continue
 		}
-		answered = time.Now()
+		responded = time.Now()
 		j.Log.Warn("the cluster does not respond; connecting to another server", "server", j.conns.out.ConnectedUrlRedacted())
 		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 			_ = nc.ForceReconnect() // fails only if the connection is closed

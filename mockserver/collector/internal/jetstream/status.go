@@ -305,8 +305,8 @@ func (j *Journal) Ready(ctx context.Context) error {
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
 	switch {
 	case err != nil:
-		if !errors.Is(err, journal.ErrNoAnswer) {
-			err = fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+		if !errors.Is(err, journal.ErrNoResponse) {
+			err = fmt.Errorf("%w: %w", journal.ErrNoResponse, err)
 		}
 		return err
 	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":

@@ -30,9 +30,9 @@ func TestErrorsWithoutServers(t *testing.T) {
 		"consumer":        func(ctx context.Context) error { _, err := js.Consumer(ctx, "S", "c"); return err },
 		"delete consumer": func(ctx context.Context) error { return js.DeleteConsumer(ctx, "S", "c") },
 	} {
-		assert.ErrorIs(t, do(t.Context()), journal.ErrNoAnswer, name)
+		assert.ErrorIs(t, do(t.Context()), journal.ErrNoResponse, name)
 		err := do(canceled)
 		assert.ErrorIs(t, err, context.Canceled, name)
-		assert.NotErrorIs(t, err, journal.ErrNoAnswer, name)
+		assert.NotErrorIs(t, err, journal.ErrNoResponse, name)
 	}
 }
