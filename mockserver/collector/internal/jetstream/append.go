@@ -35,11 +35,11 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	patience := store.PublishTimeout
+	timeout := store.PublishTimeout
 	if j.Shared {
-		patience = store.ClusterAppendTimeout
+		timeout = store.ClusterAppendTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, journal.ErrNoResponse)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, journal.ErrNoResponse)
 	defer cancel()
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
@@ -219,12 +219,12 @@ func (w *sourceWriter) acquireSlot() bool {
 		return true
 	default:
 	}
-	patience := time.NewTimer(store.PublishTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(store.PublishTimeout)
+	defer timer.Stop()
 	select {
 	case w.slots <- struct{}{}:
 		return true
-	case <-patience.C:
+	case <-timer.C:
 	case <-w.journal.Ctx.Done():
 	}
 	return false
@@ -259,11 +259,11 @@ func (j *Journal) storeGroup(source string, g *group) error {
 // publishCalls publishes a message of calls. With an embedded server, it waits for the response
 // as long as the store is writable.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
-	patience := noEnd
+	timeout := noEnd
 	if j.Shared {
-		patience = store.PublishTimeout
+		timeout = store.PublishTimeout
 	}
-	ctx, stop, err := j.While(j.Ctx, patience)
+	ctx, stop, err := j.WritableContext(j.Ctx, timeout)
 	if err != nil {
 		return 0, err
 	}

@@ -199,7 +199,7 @@ func (j *Journal) stopServer() error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.local.files.Prove(); err != nil {
+	if err := j.local.files.ConfirmSynced(); err != nil {
 		return err
 	}
 	return j.local.files.WriteClean()

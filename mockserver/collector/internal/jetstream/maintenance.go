@@ -173,7 +173,7 @@ func (j *Journal) restart() error {
 		return err
 	}
 	_ = j.local.server.Stop() // unwritten data counts as lost
-	if err := j.local.files.RewriteUnproved(); err != nil {
+	if err := j.local.files.RewriteUnsynced(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {

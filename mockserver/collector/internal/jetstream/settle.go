@@ -89,7 +89,7 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 
 // unsettledBefore returns the time before which every stored outcome has been applied by time t: by
 // its process, or by the process that received its message again.
-func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
+func unsettledBefore(t time.Time) time.Time { return t.Add(-settleWithinShared) }
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
 const (
@@ -162,7 +162,7 @@ func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	since := outcomes.LastTime.Add(-unsettled)
+	since := outcomes.LastTime.Add(-settleWithin)
 	m := nats.NewMsg(j.unsettledSubject())
 	if m.Data, err = since.MarshalText(); err == nil {
 		_, err = j.Publish(ctx, m)
@@ -269,7 +269,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 	if err != nil || failed.Msgs == 0 {
 		return err
 	}
-	since := failed.LastTime.Add(-unsettled)
+	since := failed.LastTime.Add(-settleWithin)
 	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0)
 	}

@@ -74,7 +74,7 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 		return nil
 	default:
 	}
-	up, stop, err := j.While(ctx, 0)
+	up, stop, err := j.WritableContext(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -89,12 +89,12 @@ func (j *Journal) awaitRecovery(ctx context.Context, done <-chan struct{}) error
 	}
 }
 
-// unsettled is the longest time between storing an outcome and applying it. If the process is killed in
-// between, another process receives the message again, and applies the outcome at most unsettledShared
-// after it was stored.
+// settleWithin is the longest time between storing an outcome and applying it. If the process is killed
+// in between, another process receives the message again, and applies the outcome at most
+// settleWithinShared after it was stored.
 const (
-	unsettled       = time.Minute
-	unsettledShared = 3*queue.AckWait + unsettled
+	settleWithin       = time.Minute
+	settleWithinShared = 3*queue.AckWait + settleWithin
 )
 
 // A previousRun is the state that the previous process left behind.

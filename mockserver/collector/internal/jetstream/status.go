@@ -141,7 +141,7 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 
 // awaitKept waits until the recently failed calls of this and other processes are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
-	storable, stop, err := j.While(ctx, store.PublishTimeout)
+	storable, stop, err := j.WritableContext(ctx, store.PublishTimeout)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err e
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	err = j.Outlast(ctx, func(ctx context.Context) (err error) {
+	err = j.RetryAfterOutage(ctx, func(ctx context.Context) (err error) {
 		all, err = j.verify(ctx)
 		return err
 	})

@@ -49,7 +49,7 @@ func (j *Journal) trimPeriodically() {
 // of that age, and younger finished calls if space is short. It runs every minute. If the store is not
 // writable, it returns an error instead of waiting, because Verify waits for Trim.
 func (j *Journal) Trim(ctx context.Context) error {
-	ctx, stop, err := j.While(ctx, 0)
+	ctx, stop, err := j.WritableContext(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 		return err
 	}
 	if gaveUp { // the process that should have stored the failed calls may have been killed before
-		if err := j.settleLatest(ctx, unsettledShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
+		if err := j.settleLatest(ctx, settleWithinShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
 			return err
 		}
 	}

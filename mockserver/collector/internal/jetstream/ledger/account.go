@@ -225,7 +225,7 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 		a.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
 	a.Totals.Delivered += int64(o.Delivered)
-	filtered, failed := o.Ended()
+	filtered, failed := o.FilteredAndFailed()
 	a.Totals.Filtered += filtered
 	a.Totals.Failed += failed
 	if len(o.Again) > 0 {

@@ -127,7 +127,7 @@ func (r *Recount) Count(o *record.Outcome) {
 			o.Ref.Seq, o.Ref.Part, o.Attempt, o.Calls(), calls)
 	}
 	a.Delivered += int64(o.Delivered)
-	filtered, failed := o.Ended()
+	filtered, failed := o.FilteredAndFailed()
 	a.Filtered += filtered
 	a.Failed += failed
 	if len(o.Again) > 0 {

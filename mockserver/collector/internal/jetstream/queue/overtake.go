@@ -145,7 +145,7 @@ func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
 		return nil, err
 	}
 	for subject := range subjects {
-		_, tok := q.set.Names.Kind(subject)
+		_, tok := q.set.Names.Split(subject)
 		source, err := record.Untoken(tok)
 		if err != nil {
 			return nil, err

@@ -178,7 +178,7 @@ func (o *ownership) storeClaim(ctx context.Context, by string) error {
 	m.Data = []byte(by)
 	store.ExpectLast(m, o.claimSeq)
 	set := o.queue.set
-	ctx, stop, err := set.While(ctx, 0)
+	ctx, stop, err := set.WritableContext(ctx, 0)
 	if err != nil {
 		return err
 	}

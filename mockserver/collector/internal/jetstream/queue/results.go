@@ -205,7 +205,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []boo
 	if err := r.publish(r.ctx, m, id); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := s.While(s.Ctx, store.PublishTimeout)
+	ctx, stop, err := s.WritableContext(s.Ctx, store.PublishTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 // newest finds the newest message of the subject. It returns errTakenOver if that message is
 // not from this ownership.
 func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
-	ctx, stop, err := r.store.While(ctx, store.RequestTimeout)
+	ctx, stop, err := r.store.WritableContext(ctx, store.RequestTimeout)
 	if err != nil {
 		return id, err
 	}

@@ -16,7 +16,7 @@ func TestOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, began := new(Store), 0, time.Now()
 		s.Status.Up()
-		require.NoError(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+		require.NoError(t, s.RetryAfterOutage(t.Context(), func(ctx context.Context) error {
 			if tries++; tries == 3 {
 				return nil
 			}
@@ -35,7 +35,7 @@ func TestOutlastTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
 		s.Status.Up()
-		require.ErrorIs(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+		require.ErrorIs(t, s.RetryAfterOutage(t.Context(), func(ctx context.Context) error {
 			tries++
 			s.Status.Down(readOnly)
 			time.AfterFunc(2*time.Second, s.Status.Up)
@@ -52,12 +52,12 @@ func TestOutlastReturnsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := new(Store), errors.New("damaged")
 		s.Status.Up()
-		assert.ErrorIs(t, s.Outlast(t.Context(), func(context.Context) error { return other }), other)
+		assert.ErrorIs(t, s.RetryAfterOutage(t.Context(), func(context.Context) error { return other }), other)
 		s.Status.Down(errors.New("read-only"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		assert.Error(t, s.Outlast(ctx, func(context.Context) error { return nil }))
+		assert.Error(t, s.RetryAfterOutage(ctx, func(context.Context) error { return nil }))
 		assert.Equal(t, time.Second, time.Since(began))
 	})
 }

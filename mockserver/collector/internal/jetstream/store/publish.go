@@ -52,7 +52,7 @@ func isUndecided(err error) bool {
 // Publish stores a message and returns its sequence number. On a cluster, it retries. A message that
 // must not be stored twice needs a Nats-Msg-Id.
 func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, stop, err := s.While(ctx, PublishTimeout)
+	ctx, stop, err := s.WritableContext(ctx, PublishTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -86,33 +86,33 @@ func isUnsent(err error) bool {
 	return isOneOf(err, []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload})
 }
 
-// While returns a context that ends with ctx, or when the store cannot be written to. If patience is
-// not 0, the context also ends after patience.
-func (s *Store) While(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
+// WritableContext returns a context that ends with ctx, or when the store cannot be written to. If
+// timeout is not 0, the context also ends after timeout.
+func (s *Store) WritableContext(ctx context.Context, timeout time.Duration) (context.Context, func(), error) {
 	up, err := s.Status.Writable()
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	limited, stop := ctx, context.CancelFunc(func() {})
-	if patience > 0 {
-		limited, stop = context.WithTimeoutCause(ctx, patience, journal.ErrNoResponse)
+	if timeout > 0 {
+		limited, stop = context.WithTimeoutCause(ctx, timeout, journal.ErrNoResponse)
 	}
 	unlink := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
 }
 
-// Outlast calls try with a context that also ends when the store cannot be written to. After such an
-// outage, it calls try again. It waits for the store to recover, up to RequestTimeout in total, and
-// then returns the store's error.
-func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
+// RetryAfterOutage calls try with a context that also ends when the store cannot be written to. After
+// such an outage, it calls try again. It waits for the store to recover, up to RequestTimeout in total,
+// and then returns the store's error.
+func (s *Store) RetryAfterOutage(ctx context.Context, try func(context.Context) error) error {
 	for left := RequestTimeout; ; {
 		began := time.Now()
 		wait, cancel := context.WithTimeout(ctx, left)
 		s.Status.await(wait)
 		cancel()
 		left -= time.Since(began)
-		up, stop, err := s.While(ctx, 0)
+		up, stop, err := s.WritableContext(ctx, 0)
 		if err != nil {
 			return err
 		}
