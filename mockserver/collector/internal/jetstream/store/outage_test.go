@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutlast interrupts two of three tries by an outage.
-func TestOutlast(t *testing.T) {
+// TestRetryAfterOutage interrupts two of three tries by an outage.
+func TestRetryAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, began := new(Store), 0, time.Now()
 		s.Status.Up()
@@ -30,8 +30,8 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestOutlastTimeLimit checks that the time limit applies to the total of repeated outages.
-func TestOutlastTimeLimit(t *testing.T) {
+// TestRetryAfterOutageTimeLimit checks that the time limit applies to the total of repeated outages.
+func TestRetryAfterOutageTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
 		s.Status.Up()
@@ -46,9 +46,9 @@ func TestOutlastTimeLimit(t *testing.T) {
 	})
 }
 
-// TestOutlastReturnsOtherErrors makes a try fail while the store can be written to. It also cancels
+// TestRetryAfterOutageReturnsOtherErrors makes a try fail while the store can be written to. It also cancels
 // a caller during an outage.
-func TestOutlastReturnsOtherErrors(t *testing.T) {
+func TestRetryAfterOutageReturnsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := new(Store), errors.New("damaged")
 		s.Status.Up()
