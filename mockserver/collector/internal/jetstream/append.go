@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -110,6 +111,34 @@ func cutPiece(calls []tracking.Call) (piece, int) {
 	p.segment = record.AppendSegment(nil, bodies)
 	p.ids = record.AppendIDs(make([]byte, 0, 40*len(ids)), ids)
 	return p, p.calls
+}
+
+// A sourceWriter publishes the calls of one source. While all slots are taken, it collects further
+// batches in one group.
+type sourceWriter struct {
+	journal *Journal
+	source  string
+	slots   chan struct{} // one token per message in flight; never closed
+
+	mu   sync.Mutex // guards the fields below
+	open *group     // accepts further batches
+}
+
+// A group is a message that is being assembled.
+type group struct {
+	at      time.Time // time of the earliest batch
+	calls   int
+	size    int
+	bytes   int64 // included in the usage
+	ids     []byte
+	traces  []byte // see record.AppendTrace
+	traced  int    // number of calls covered by traces
+	payload []byte
+	done    chan struct{} // closed when err is set
+	err     error
+
+	unconfirmed    chan struct{} // closed when unconfirmedErr is set: the result will take longer
+	unconfirmedErr error
 }
 
 func (j *Journal) writerOf(source string) *sourceWriter {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -90,6 +91,14 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 // unsettledBefore returns the time before which every stored outcome has been applied by time t: by
 // its process, or by the process that received its message again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-settleWithinShared) }
+
+// settleWithin is the longest time between storing an outcome and applying it. If the process is killed
+// in between, another process receives the message again, and applies the outcome at most
+// settleWithinShared after it was stored.
+const (
+	settleWithin       = time.Minute
+	settleWithinShared = 3*queue.AckWait + settleWithin
+)
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
 const (
