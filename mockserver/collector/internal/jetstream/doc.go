@@ -29,5 +29,5 @@
 // destination.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
-// during a request, except locks of type pause.Lock.
+// during a request or file I/O, except locks of type pause.Lock.
 package jetstream

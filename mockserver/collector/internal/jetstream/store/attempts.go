@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 type AttemptLog struct {
 	store    *Store
 	diskFull func() bool
-	storing  sync.Mutex // held while flush stores records
+	storing  pause.Lock // held while flush stores records
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*recordPiece
