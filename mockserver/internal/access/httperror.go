@@ -73,7 +73,7 @@ func ErrorOf(err error) *Error {
 		return fail(http.StatusUnprocessableEntity, "empty_list")
 	case errors.Is(err, users.ErrTooManySyncs):
 		return fail(http.StatusTooManyRequests, "too_many_syncs")
-	case errors.Is(err, state.ErrClosed), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrNoAnswer):
+	case errors.Is(err, state.ErrClosed), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrNoResponse):
 		return fail(http.StatusServiceUnavailable, "unavailable")
 	case errors.Is(err, journal.ErrUnwritable):
 		return fail(http.StatusServiceUnavailable, "store_unwritable")

@@ -20,7 +20,7 @@ func TestErrorOfStore(t *testing.T) {
 	}{
 		{journal.ErrClosed, "unavailable"},
 		{fmt.Errorf("%w: %w", journal.ErrUnwritable, fs.ErrPermission), "store_unwritable"},
-		{fmt.Errorf("reading CALLS: %w", journal.ErrNoAnswer), "unavailable"},
+		{fmt.Errorf("reading CALLS: %w", journal.ErrNoResponse), "unavailable"},
 	} {
 		refused := access.ErrorOf(fmt.Errorf("verifying: %w", c.err))
 		assert.Equal(t, http.StatusServiceUnavailable, refused.Status, c.err)

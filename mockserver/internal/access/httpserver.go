@@ -10,7 +10,7 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	idleTimeout       = 2 * time.Minute
-	answerTimeout     = 20 * time.Second // time limit for each write
+	writeTimeout      = 20 * time.Second // for each write
 	maxHeaderBytes    = 64 << 10
 )
 
@@ -49,7 +49,7 @@ type timedResponse struct {
 	control *http.ResponseController
 }
 
-func (t *timedResponse) extend() { _ = t.control.SetWriteDeadline(time.Now().Add(answerTimeout)) }
+func (t *timedResponse) extend() { _ = t.control.SetWriteDeadline(time.Now().Add(writeTimeout)) }
 
 // Write implements http.ResponseWriter.
 func (t *timedResponse) Write(b []byte) (int, error) {

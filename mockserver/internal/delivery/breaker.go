@@ -35,7 +35,7 @@ type outcome uint8
 
 const (
 	outcomeUnknown     outcome = iota // not sent, or canceled
-	outcomeAnswered                   // a webhook accepted the call or refused it permanently
+	outcomeWorking                    // a webhook accepted the call or refused it permanently
 	outcomeFailed                     // the first attempt failed
 	outcomeRetryFailed                // a retry failed; the call may be the cause
 	outcomeUnreachable                // no connection; the call is not the cause
@@ -43,7 +43,7 @@ const (
 
 // A breaker decides when calls may begin, from the outcomes of earlier calls.
 //
-//	            | answered | failed               | retry failed | unreachable
+//	            | working  | failed               | retry failed | unreachable
 //	------------+----------+----------------------+--------------+---------------------------
 //	working     |          | failing, after 10    |              | unreachable, after 10
 //	failing     | working  | slower, after 1000s  |              | unreachable, after 10
@@ -51,7 +51,7 @@ const (
 //	            |          |                      | state        | probe after one second
 //
 // failed and missed count requests, so a failed batch counts once. failedCalls counts calls, and
-// determines only the pace of a failing destination. outcomeAnswered resets all counters; a failed
+// determines only the pace of a failing destination. outcomeWorking resets all counters; a failed
 // call resets missed. The breaker does not read the clock: callers pass the time, which must
 // not decrease. It is not safe for concurrent use.
 type breaker struct {
@@ -79,7 +79,7 @@ func (b *breaker) state() breakerState {
 func (b *breaker) record(o outcome, probe, shared bool, now time.Time) {
 	switch o {
 	case outcomeUnknown:
-	case outcomeAnswered:
+	case outcomeWorking:
 		*b = breaker{}
 	case outcomeFailed:
 		b.reached()

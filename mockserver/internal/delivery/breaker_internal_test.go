@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable, 'g': outcomeFailed, 'v': outcomeUnreachable, 'V': outcomeUnreachable}
+var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeWorking, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable, 'g': outcomeFailed, 'v': outcomeUnreachable, 'V': outcomeUnreachable}
 
 // TestBreaker records sequences of outcomes. Lower-case outcomes belong to probes while the
 // destination is unreachable. The outcomes g, v and V are shared.
@@ -28,14 +28,14 @@ func TestBreaker(t *testing.T) {
 		"ten fail, with failed retries between":         {strings.Repeat("frr", 10), failing, 0},
 		"unknown results between":                       {strings.Repeat("f.", 10), failing, 0},
 		"one answer between":                            {"fffffaffffff", working, 0},
-		"failing, and one is answered":                  {ten("f") + "a", working, 0},
+		"failing, and one is accepted":                  {ten("f") + "a", working, 0},
 		"failing, and one fails again":                  {ten("f") + "r", failing, 0},
 		"nine do not connect":                           {strings.Repeat("u", 9), working, 0},
 		"ten do not connect":                            {ten("u"), unreachable, probeEvery},
 		"one of ten connects":                           {"uuuuuruuuuu", working, 0},
 		"half fail, half do not connect":                {strings.Repeat("fu", 10), failing, 0},
 		"failing, then no connection":                   {ten("f") + ten("u"), unreachable, probeEvery},
-		"unreachable, and the probe is answered":        {ten("u") + "a", working, 0},
+		"unreachable, and the probe is accepted":        {ten("u") + "a", working, 0},
 		"unreachable, and the probe fails":              {ten("u") + "f", working, 0},
 		"unreachable, and the probe fails again":        {ten("u") + "r", working, 0},
 		"failing before, and the probe fails":           {ten("f") + ten("u") + "f", failing, 0},
@@ -99,7 +99,7 @@ func TestBreakerPace(t *testing.T) {
 	assert.Less(t, after(4*time.Hour), 150_000, "the calls in memory are bounded")
 	before := passed
 	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "one call is attempted")
-	b.record(outcomeAnswered, false, false, now)
+	b.record(outcomeWorking, false, false, now)
 	assert.Zero(t, b.next(now))
 }
 
@@ -141,7 +141,7 @@ func TestBreakerInvariants(t *testing.T) {
 			switch {
 			case o == outcomeUnknown, o == outcomeUnreachable && !probe && (shared || before.state() == unreachable):
 				assert.Equal(t, before, b)
-			case o == outcomeAnswered:
+			case o == outcomeWorking:
 				assert.Equal(t, breaker{}, b)
 			case o == outcomeRetryFailed:
 				assert.Equal(t, before.failed, b.failed)

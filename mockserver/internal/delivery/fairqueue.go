@@ -163,7 +163,7 @@ func (q *fairQueue) done(e *gateEntry, o outcome) {
 	l.calls--
 	switch o {
 	case outcomeUnknown:
-	case outcomeAnswered:
+	case outcomeWorking:
 		l.failed = 0
 	default:
 		l.failed++

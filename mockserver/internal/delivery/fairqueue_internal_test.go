@@ -54,7 +54,7 @@ func (q *queueTest) order() string {
 	var order []string
 	for t := q.pop(); t != nil; t = q.pop() {
 		order = append(order, q.names[t])
-		q.queue.done(t.entry, outcomeAnswered)
+		q.queue.done(t.entry, outcomeWorking)
 	}
 	return strings.Join(order, " ")
 }
@@ -88,7 +88,7 @@ func TestFairQueueFewestInFlight(t *testing.T) {
 	}
 	assert.Equal(t, []string{"b1.0", "b1.1", "b1.2"}, began)
 	for _, t := range slow {
-		q.queue.done(t.entry, outcomeAnswered)
+		q.queue.done(t.entry, outcomeWorking)
 	}
 	assert.Equal(t, "a1.3", q.names[q.pop()])
 }
@@ -103,7 +103,7 @@ func TestFairQueueFailingLanes(t *testing.T) {
 		"ten fail":              {slices.Repeat([]outcome{outcomeFailed}, downAfter), 6},
 		"ten retries fail":      {slices.Repeat([]outcome{outcomeRetryFailed}, downAfter), 6},
 		"nothing is known":      {slices.Repeat([]outcome{outcomeUnknown}, downAfter), 8},
-		"one is answered since": {append(slices.Repeat([]outcome{outcomeFailed}, downAfter), outcomeAnswered), 8},
+		"one is accepted since": {append(slices.Repeat([]outcome{outcomeFailed}, downAfter), outcomeWorking), 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueueTest(8)

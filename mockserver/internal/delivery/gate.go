@@ -191,12 +191,12 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	e.inFlight--
 	g.calls--
 	g.queue.done(e, o)
-	recovered := o == outcomeAnswered && g.missed >= downAfter
+	recovered := o == outcomeWorking && g.missed >= downAfter
 	if recovered {
 		g.recovery = time.Now()
 	}
 	switch {
-	case o == outcomeAnswered:
+	case o == outcomeWorking:
 		g.missed = 0
 	case o != outcomeUnknown && !t.shared:
 		g.missed++

@@ -116,7 +116,7 @@ func (c *tryCall) run() (outcome, string) {
 		return outcomeUnknown, "" // no request was sent
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
-	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
+	return []outcome{outcomeWorking, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
 }
 
 // TestGateMatchesModel executes random operations one at a time, and compares the gate with a
@@ -126,7 +126,7 @@ func TestGateMatchesModel(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
+			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeWorking}[seed%3]}
 			m.gate = newGate(1+random.IntN(8), func(breakerState, string) {})
 			m.breaker.failed = []int{0, 50_000}[seed%2] // a failing destination admits few calls
 			m.breaker.failedCalls = m.breaker.failed
@@ -281,7 +281,7 @@ func (m *gateModel) endCall(c *modelCall) {
 	case 0:
 		o = outcomeUnknown
 	case 1:
-		o = outcomeAnswered
+		o = outcomeWorking
 	case 2:
 		o = outcomeFailed
 	case 3:
@@ -297,7 +297,7 @@ func (m *gateModel) endCall(c *modelCall) {
 	}
 	switch o {
 	case outcomeUnknown:
-	case outcomeAnswered:
+	case outcomeWorking:
 		m.failed[c.entry.lane] = 0
 	default:
 		m.failed[c.entry.lane]++

@@ -240,7 +240,7 @@ func (v *verdict) conclude() outcome {
 	switch {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
-		return outcomeAnswered
+		return outcomeWorking
 	case v.superseded != "":
 		j.delivery = filtered(v.superseded)
 		return outcomeUnknown
@@ -254,7 +254,7 @@ func (v *verdict) conclude() outcome {
 		if v.gone == len(j.destination.endpoints) {
 			j.OnGone(j.destination.Destination)
 		}
-		return outcomeAnswered // a receiver that refuses a call is working
+		return outcomeWorking // a receiver that refuses a call is working
 	}
 	if v.pause > 0 && sameWebhooks(j.destination.Destination, j.Destination()) {
 		now := time.Now()

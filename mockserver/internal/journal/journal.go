@@ -19,8 +19,8 @@ var (
 	// or its directory is missing.
 	ErrUnwritable = errors.New("journal: the store cannot be written to")
 
-	// ErrNoAnswer reports that the servers of the store cannot be reached or do not respond.
-	ErrNoAnswer = errors.New("journal: the store does not respond")
+	// ErrNoResponse reports that the servers of the store cannot be reached or do not respond.
+	ErrNoResponse = errors.New("journal: the store does not respond")
 
 	// ErrClosed reports that Close was called.
 	ErrClosed = errors.New("mockserver: the journal is closed")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,8 +27,8 @@ const (
 )
 
 // Append stores a batch. Concurrent batches of one source share a message and thus a disk
-// write. Append waits at most PublishTimeout, or ClusterAnswer on a cluster. If the store has not
-// responded by then, the batch may be stored later; AppendError.Stored waits for the result.
+// write. Append waits at most PublishTimeout, or ClusterAppendTimeout on a cluster. If the store has
+// not responded by then, the batch may be stored later; AppendError.Stored waits for the result.
 func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.open(); err != nil {
 		return err
@@ -35,11 +36,11 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	patience := store.PublishTimeout
+	timeout := store.PublishTimeout
 	if j.Shared {
-		patience = store.ClusterAnswer
+		timeout = store.ClusterAppendTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, journal.ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, journal.ErrNoResponse)
 	defer cancel()
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
@@ -110,6 +111,34 @@ func cutPiece(calls []tracking.Call) (piece, int) {
 	p.segment = record.AppendSegment(nil, bodies)
 	p.ids = record.AppendIDs(make([]byte, 0, 40*len(ids)), ids)
 	return p, p.calls
+}
+
+// A sourceWriter publishes the calls of one source. While all slots are taken, it collects further
+// batches in one group.
+type sourceWriter struct {
+	journal *Journal
+	source  string
+	slots   chan struct{} // one token per message in flight; never closed
+
+	mu   sync.Mutex // guards the fields below
+	open *group     // accepts further batches
+}
+
+// A group is a message that is being assembled.
+type group struct {
+	at      time.Time // time of the earliest batch
+	calls   int
+	size    int
+	bytes   int64 // included in the usage
+	ids     []byte
+	traces  []byte // see record.AppendTrace
+	traced  int    // number of calls covered by traces
+	payload []byte
+	done    chan struct{} // closed when err is set
+	err     error
+
+	unconfirmed    chan struct{} // closed when unconfirmedErr is set: the result will take longer
+	unconfirmedErr error
 }
 
 func (j *Journal) writerOf(source string) *sourceWriter {
@@ -190,7 +219,7 @@ func (w *sourceWriter) publish(g *group) {
 	w.mu.Unlock()
 	if !acquired {
 		w.journal.incoming.usage.end(g.bytes, false)
-		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, w.source, journal.ErrNoAnswer)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, w.source, journal.ErrNoResponse)
 		return
 	}
 	g.err = w.journal.storeGroup(w.source, g)
@@ -219,12 +248,12 @@ func (w *sourceWriter) acquireSlot() bool {
 		return true
 	default:
 	}
-	patience := time.NewTimer(store.PublishTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(store.PublishTimeout)
+	defer timer.Stop()
 	select {
 	case w.slots <- struct{}{}:
 		return true
-	case <-patience.C:
+	case <-timer.C:
 	case <-w.journal.Ctx.Done():
 	}
 	return false
@@ -243,7 +272,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	j.Identify(m)
 	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
-	if store.IsUnanswered(err) {
+	if store.MayBeStored(err) {
 		g.unconfirmedErr = err
 		close(g.unconfirmed)
 		seq, err = j.find(m, before, err)
@@ -259,11 +288,11 @@ func (j *Journal) storeGroup(source string, g *group) error {
 // publishCalls publishes a message of calls. With an embedded server, it waits for the response
 // as long as the store is writable.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
-	patience := noEnd
+	timeout := noEnd
 	if j.Shared {
-		patience = store.PublishTimeout
+		timeout = store.PublishTimeout
 	}
-	ctx, stop, err := j.While(j.Ctx, patience)
+	ctx, stop, err := j.WritableContext(j.Ctx, timeout)
 	if err != nil {
 		return 0, err
 	}

@@ -29,8 +29,8 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.Shared {
-		claim := func(ctx context.Context) error { return j.claim(ctx, destination) }
-		if err := j.Retry(ctx, claim); err != nil { // before Open: otherwise other collectors could treat the destination as an orphan
+		publish := func(ctx context.Context) error { return j.publishPresence(ctx, destination) }
+		if err := j.Retry(ctx, publish); err != nil { // before Open: otherwise other collectors could treat the destination as an orphan
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -110,29 +110,29 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 	return errors.Join(errs...)
 }
 
-// Each collector of a cluster publishes a claim with the names of its destinations. If a
-// destination was removed from every configuration, no claim contains it. Such an orphan must be
-// detached, because it would collect calls until they expire. A restarting collector has no claim for
-// some time, so a destination is detached only after a long time without a claim.
+// Each collector of a cluster publishes its presence: the names of its destinations. If a
+// destination was removed from every configuration, no collector lists it. Such an orphan must be
+// detached, because it would collect calls until they expire. A restarting collector is absent for
+// some time, so a destination is detached only if no collector has listed it for a long time.
 
 const (
-	// A claim is renewed every claimEvery and expires after claimTTL.
-	claimEvery = 10 * time.Second
-	claimTTL   = time.Minute
-	// orphanAfter is how long a destination must be without a claim before it is detached. By
-	// then, its calls have reached the end of their retry window.
+	// The presence is renewed every presenceEvery and expires after presenceTTL.
+	presenceEvery = 10 * time.Second
+	presenceTTL   = time.Minute
+	// orphanAfter is how long a destination must be an orphan before it is detached. By then, its
+	// calls have reached the end of their retry window.
 	orphanAfter = webhook.Window
 	// orphanPause is the longest pause between two checks. After a longer pause, for example
 	// because the machine was suspended, the observation starts again.
 	orphanPause = 10 * time.Minute
 )
 
-// renewClaims renews this process's claim and detaches orphans.
-func (j *Journal) renewClaims() {
+// renewPresence renews this process's presence and detaches orphans.
+func (j *Journal) renewPresence() {
 	var seen orphans
-	for pause.For(j.Ctx, claimEvery) == nil {
-		j.attaching.Lock() // otherwise an outdated claim could replace the claim of a concurrent Attach
-		err := j.claim(j.Ctx)
+	for pause.For(j.Ctx, presenceEvery) == nil {
+		j.attaching.Lock() // otherwise an outdated list could replace the list of a concurrent Attach
+		err := j.publishPresence(j.Ctx)
 		j.attaching.Unlock()
 		if err != nil && j.Ctx.Err() == nil {
 			j.Log.Debug("cannot publish the list of destinations to the other collectors", "error", err)
@@ -143,39 +143,39 @@ func (j *Journal) renewClaims() {
 	}
 }
 
-// claim publishes the destinations of this process, and those that it is attaching, to the other
+// publishPresence publishes the destinations of this process, and those that it is attaching, to the other
 // collectors. The caller must hold j.attaching.
-func (j *Journal) claim(ctx context.Context, attaching ...string) error {
+func (j *Journal) publishPresence(ctx context.Context, attaching ...string) error {
 	names := slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(attaching, maps.Keys(j.queues.Attached())))))
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // a list of strings can always be marshaled
-	m.Header.Set("Nats-TTL", claimTTL.String())
+	m.Header.Set("Nats-TTL", presenceTTL.String())
 	_, err := j.Publish(ctx, m)
 	return err
 }
 
-// unclaimed returns the attached destinations that no process claims.
-func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
+// orphaned returns the attached destinations that no process lists.
+func (j *Journal) orphaned(ctx context.Context) ([]string, error) {
 	own := j.queues.Attached()
 	names := slices.DeleteFunc(j.ledger.Destinations(), func(name string) bool { return own[name] > 0 })
 	if len(names) == 0 {
 		return nil, nil
 	}
-	err := j.EachClaim(ctx, func(_ uint64, claimed []string) {
-		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
+	err := j.EachPresence(ctx, func(_ uint64, listed []string) {
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(listed, name) })
 	})
 	return names, err
 }
 
-// orphans records since when destinations have been without a claim.
+// orphans records since when destinations have been orphans.
 type orphans struct {
-	since  map[string]time.Time // when each destination was first seen without a claim
+	since  map[string]time.Time // when each destination was first seen as an orphan
 	looked time.Time            // time of the last check
 }
 
-// detachOrphans detaches destinations that have been without a claim for orphanAfter.
+// detachOrphans detaches destinations that have been orphans for orphanAfter.
 func (j *Journal) detachOrphans(ctx context.Context, seen *orphans, now time.Time) error {
-	names, err := j.unclaimed(ctx)
+	names, err := j.orphaned(ctx)
 	if err != nil {
 		return err
 	}

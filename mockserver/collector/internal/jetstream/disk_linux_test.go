@@ -171,7 +171,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 		}
 	}
 	if err := s.send(t); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("the disk is still full, and a call is answered with: %v", err)
+		t.Errorf("the disk is still full, and Append returned: %v", err)
 	}
 	verified(t, j, "d")
 	disk.repair()

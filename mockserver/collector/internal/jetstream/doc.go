@@ -23,11 +23,11 @@
 //
 // Store.Work.Go starts all goroutines, and Close waits for them. These goroutines run until
 // Close: the readers of the ledger's streams, the writer of outcomes, maintain,
-// trimPeriodically and the scrubber. On a cluster, renewClaims, renewLeases, watchCluster and
+// trimPeriodically and the scrubber. On a cluster, renewPresence, renewLeases, watchCluster and
 // watchServers also run. An open queue has two pullers. Temporary goroutines publish a message of
 // calls, retry applying an outcome, look for waiting sources, or watch a key or the claim on a
 // destination.
 //
 // The ledger, each queue and each source's writer have their own lock. No lock is held
-// during a request, except locks of type pause.Lock.
+// during a request or file I/O, except locks of type pause.Lock.
 package jetstream

@@ -97,8 +97,8 @@ func (j *Journal) DetachOrphans(ctx context.Context, seen *Orphans, now time.Tim
 	return j.detachOrphans(ctx, seen, now)
 }
 
-// LoseClaims removes the claims of other processes, as if they had expired.
-func (j *Journal) LoseClaims(ctx context.Context) error {
+// LosePresence removes the presence of all processes, as if it had expired.
+func (j *Journal) LosePresence(ctx context.Context) error {
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "has", "*"), 0); err != nil {
 		return err
 	}

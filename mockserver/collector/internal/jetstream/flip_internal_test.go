@@ -42,7 +42,7 @@ type sample struct {
 // snapshot ("unseen"), or killed before the snapshot of a replay ("replaying").
 var endings = []string{"closed", "killed", "unseen", "replaying"}
 
-// newSample creates a directory with untried, retried, delivered, filtered, failed and
+// newSample creates a directory with unattempted, retried, delivered, filtered, failed and
 // replayed calls.
 func newSample(t *testing.T, ending string) *sample {
 	t.Helper()

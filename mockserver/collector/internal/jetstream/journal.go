@@ -35,7 +35,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 
 func newJournal(o Options) *Journal {
 	j := &Journal{
-		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
+		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.NewLive(ledger.New()),
 		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
 		seen:    seen{oldest: oldestCalls{found: map[string]oldestCall{}}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
@@ -94,7 +94,7 @@ func (j *Journal) begin(ctx context.Context) error {
 		all = append(all, j.scrubber.Run)
 	}
 	if j.Shared {
-		all = append(all, j.renewClaims, j.renewLeases)
+		all = append(all, j.renewPresence, j.renewLeases)
 	}
 	if j.conns.cluster != nil {
 		all = append(all, j.watchCluster, j.watchServers)
@@ -126,8 +126,9 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // follow starts reading CALLS and OUTCOMES into the ledger.
 func (j *Journal) follow() {
-	j.recordStored(j.ledger.Calls)
-	calls := j.TailCalls(j.ledger.Calls+1, func(parsed *record.Calls) error {
+	readCalls, readOutcomes := j.ledger.Position()
+	j.recordStored(readCalls)
+	calls := j.TailCalls(readCalls+1, func(parsed *record.Calls) error {
 		j.ledger.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
 			j.queues.Leave(parsed.Name, parsed.Seq)
@@ -139,9 +140,9 @@ func (j *Journal) follow() {
 		}
 		return nil
 	})
-	calls.Whole = j.ledger.IsKnownLoss
-	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
-	outcomes.Whole = j.ledger.IsGone
+	calls.Whole = j.ledger.IsLostCall
+	outcomes := j.TailOutcomes(readOutcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
+	outcomes.Whole = j.ledger.IsLostOutcome
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// After a failed write, the server may deliver messages that it has lost. It reports the loss
 		// only when it shuts down.

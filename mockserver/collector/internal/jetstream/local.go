@@ -10,6 +10,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
+// A local is the state of a journal with a data directory.
+type local struct {
+	lock      *datadir.Lock
+	files     *datadir.Files
+	ballast   *datadir.Ballast
+	server    *servers.Embedded // nil until the directory is checked
+	canary    *datadir.Canary   // nil if messages are acknowledged before they are synced
+	recent    datadir.Recent
+	snapshots snapshotStore
+	recovered bool // Open has succeeded
+}
+
 // note records an acknowledged message in the recent file.
 func (j *Journal) note(a record.Accepted) {
 	if j.local == nil {
@@ -199,7 +211,7 @@ func (j *Journal) stopServer() error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.local.files.Prove(); err != nil {
+	if err := j.local.files.ConfirmSynced(); err != nil {
 		return err
 	}
 	return j.local.files.WriteClean()

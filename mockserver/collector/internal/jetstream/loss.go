@@ -36,11 +36,11 @@ func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 		})
 	}
 	missing := func(format string, args ...any) { s.missing = append(s.missing, fmt.Sprintf(format, args...)) }
-	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
+	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsLostCall); len(holes) > 0 {
 		s.onlyRecent = s.onlyRecent && holes[0].First > s.newest.Calls
 		missing("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
 	}
-	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
+	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsLostOutcome); len(holes) > 0 {
 		s.onlyRecent = s.onlyRecent && holes[0].First > s.newest.Outcomes
 		missing("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
 	}
@@ -101,7 +101,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 	if err := j.storePlaceholders(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start repeats an interrupted call
 		return err
 	}
-	j.ledger = a
+	j.ledger = ledger.NewLive(a)
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // retries may refer to lost outcomes; RETRY is rebuilt later
 		return err
 	}

@@ -20,59 +20,102 @@ import (
 
 // maintain runs periodic work and repairs the store after failed writes.
 func (j *Journal) maintain() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
 	var trouble <-chan error
 	if j.local != nil {
 		trouble = j.local.server.Trouble
 	}
-	seen := floors{}
-	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
-		if j.local != nil {
-			return j.snapshot(ctx, now)
-		}
-		return j.checkpoint(ctx, c, now)
-	}
-	var looked progress
-	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), store.RequestTimeout)
-		defer cancel()
-		if err := checkpoint(ctx, &checkpoints, true); err != nil {
-			j.Log.Debug("storing the ledger failed; the next start will take longer", "error", err)
-		}
-	}()
+	now := time.Now()
+	m := maintenance{Journal: j, ticked: now, checkpoints: checkpointer{at: now}, advanced: now, floors: floors{}}
+	defer m.end()
 	for {
 		select {
 		case <-j.Ctx.Done():
 			return
 		case cause := <-trouble:
 			j.repairStore(cause)
-		case now := <-tick.C:
-			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimmer.soon) // the clock stepped back; rescheduleAhead makes retries due now
-			}
-			last = now
-			if at := j.progress(); j.conns.cluster == nil && (j.Shared || at != looked) && j.probe() {
-				looked = at
-			}
-			j.trimIfShort()
-			j.reserveBallast()
-			var file *fs.PathError
-			switch err := checkpoint(j.Ctx, &checkpoints, false); {
-			case err == nil || j.Ctx.Err() != nil:
-			case errors.As(err, &file):
-				j.repairStore(err)
-			default:
-				j.Log.Warn("storing the ledger failed; will retry", "error", err)
-			}
-			if j.Shared && now.Sub(raised) >= floorsEvery {
-				raised = now
-				if err := j.advanceFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
-					j.Log.Debug("reading the positions of the consumers failed", "error", err)
-				}
-			}
+		case now := <-ticker.C:
+			m.tick(now)
 		}
+	}
+}
+
+// A maintenance is the state of maintain.
+type maintenance struct {
+	*Journal
+	ticked      time.Time // time of the last tick
+	probed      progress  // position at the last probe with a response
+	checkpoints checkpointer
+	advanced    time.Time // when floors were last advanced
+	floors      floors
+}
+
+// tick runs the periodic work.
+func (m *maintenance) tick(now time.Time) {
+	m.checkClock(now)
+	m.probeIfChanged()
+	m.trimIfShort()
+	m.reserveBallast()
+	m.saveLedger()
+	m.updateFloors(now)
+}
+
+// end stores the ledger for the next start.
+func (m *maintenance) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), store.RequestTimeout)
+	defer cancel()
+	if err := m.storeLedger(ctx, true); err != nil {
+		m.Log.Debug("storing the ledger failed; the next start will take longer", "error", err)
+	}
+}
+
+// checkClock triggers a trim if the clock has stepped back, because rescheduleAhead then makes retries
+// due now.
+func (m *maintenance) checkClock(now time.Time) {
+	if now.Round(0).Sub(m.ticked.Round(0))-now.Sub(m.ticked) < -record.MaxSkew {
+		store.Poke(m.trimmer.soon)
+	}
+	m.ticked = now
+}
+
+// probeIfChanged probes the store if data was stored since the last probe, or if other processes may
+// have stored data. On a cluster, watchCluster probes.
+func (m *maintenance) probeIfChanged() {
+	if at := m.progress(); m.conns.cluster == nil && (m.Shared || at != m.probed) && m.probe() {
+		m.probed = at
+	}
+}
+
+// saveLedger stores the ledger if it has changed enough. It repairs the store after a failed write.
+func (m *maintenance) saveLedger() {
+	var file *fs.PathError
+	switch err := m.storeLedger(m.Ctx, false); {
+	case err == nil || m.Ctx.Err() != nil:
+	case errors.As(err, &file):
+		m.repairStore(err)
+	default:
+		m.Log.Warn("storing the ledger failed; will retry", "error", err)
+	}
+}
+
+// storeLedger stores a snapshot, or a checkpoint if there is no data directory. now is true if the
+// ledger must be stored even if little has changed.
+func (m *maintenance) storeLedger(ctx context.Context, now bool) error {
+	if m.local != nil {
+		return m.snapshot(ctx, now)
+	}
+	return m.checkpoint(ctx, &m.checkpoints, now)
+}
+
+// updateFloors calls advanceFloors every floorsEvery.
+func (m *maintenance) updateFloors(now time.Time) {
+	if !m.Shared || now.Sub(m.advanced) < floorsEvery {
+		return
+	}
+	m.advanced = now
+	if err := m.advanceFloors(m.Ctx, m.floors); err != nil && m.Ctx.Err() == nil {
+		m.Log.Debug("reading the positions of the consumers failed", "error", err)
 	}
 }
 
@@ -90,15 +133,15 @@ func (j *Journal) probe() bool {
 // watchCluster checks every second whether the cluster responds. A partitioned server keeps
 // its connections but does not respond, so watchCluster then switches to another server.
 func (j *Journal) watchCluster() {
-	answered := time.Now()
+	responded := time.Now()
 	for pause.For(j.Ctx, time.Second) == nil {
 		if j.probe() {
-			answered = time.Now()
+			responded = time.Now()
 		}
-		if time.Since(answered) < clusterSilence {
+		if time.Since(responded) < clusterSilence {
 			continue
 		}
-		answered = time.Now()
+		responded = time.Now()
 		j.Log.Warn("the cluster does not respond; connecting to another server", "server", j.conns.out.ConnectedUrlRedacted())
 		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 			_ = nc.ForceReconnect() // fails only if the connection is closed
@@ -152,7 +195,7 @@ func (j *Journal) repairStore(cause error) {
 		last = err.Error()
 		j.Log.Log(j.Ctx, level, "the store is still not writable", "error", err)
 	}
-	j.Link.Swap(store.NewLink()).End() // before the ledger continues, because received messages may be lost; see Queue.awaitAccount
+	j.Link.Swap(store.NewLink()).End() // before the ledger continues, because received messages may be lost; see Queue.awaitLedger
 	j.Status.Up()
 	j.Log.Info("the store is writable again", "directory", j.options.Dir)
 	j.reconnected()
@@ -173,7 +216,7 @@ func (j *Journal) restart() error {
 		return err
 	}
 	_ = j.local.server.Stop() // unwritten data counts as lost
-	if err := j.local.files.RewriteUnproved(); err != nil {
+	if err := j.local.files.RewriteUnsynced(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {

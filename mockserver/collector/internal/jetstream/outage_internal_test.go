@@ -49,7 +49,7 @@ func inBubble(t *testing.T, f func(t *testing.T, j *Journal, streams *silent)) {
 
 var errDisk = errors.New("input/output error")
 
-func TestVerifyOutlastsAnOutage(t *testing.T) {
+func TestVerifyIsRetriedAfterAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, j *Journal, _ *silent) {
 		_, err := j.Attach(t.Context(), "crm", nil)
 		require.NoError(t, err)

@@ -59,7 +59,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	switch {
 	case s.lost == nil && len(j.previous.causes) == 0:
-		j.ledger = s.newest
+		j.ledger = ledger.NewLive(s.newest)
 		return nil
 	case s.lost != nil && !j.options.AcceptLoss && !(j.mayBeTorn() && s.onlyRecent):
 		return s.lost
@@ -191,7 +191,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	}
 }
 
-// readUpTo waits until the ledger has read both messages, like Ledger.ReadUpTo, and logs the progress.
+// readUpTo waits until the ledger has read both messages, like Live.ReadUpTo, and logs the progress.
 func (j *Journal) readUpTo(ctx context.Context, began time.Time, calls, outcomes uint64) (beyond uint64, err error) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, store.WarnEvery)

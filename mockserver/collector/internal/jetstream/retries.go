@@ -14,9 +14,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// earliness is how long before its time the server delivers a retry. The process then waits for
+// retryLead is how long before its time the server delivers a retry. The process then waits for
 // the exact time, because the server checks its schedules at most four times a second.
-const earliness = 600 * time.Millisecond
+const retryLead = 600 * time.Millisecond
 
 func nextAttempt(o *record.Outcome) *record.Retry {
 	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
@@ -44,7 +44,7 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 	due := j.Names.Subject("due", t, number)
 	m := nats.NewMsg(due)
 	m.Data = it.Encode()
-	if at := it.DueFrom(now).Add(-earliness); at.After(now) || it.IsAhead(now) {
+	if at := it.DueFrom(now).Add(-retryLead); at.After(now) || it.IsAhead(now) {
 		m.Subject = j.Names.Subject("at", t, number)
 		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 		m.Header.Set("Nats-Schedule-Target", due)
@@ -101,9 +101,9 @@ func (j *Journal) rescheduleAhead(ctx context.Context) error {
 	}
 	for _, r := range ahead {
 		j.ledger.With(r.Destination, func(a *ledger.Account) {
-			if a.Retries[r.Ref] == r.Waiting { // otherwise the attempt is finished
+			if a.Retries[r.Ref] == r.PendingRetry { // otherwise the attempt is finished
 				r.Decided, r.Due = now.UnixNano(), now.UnixNano()
-				a.Retries[r.Ref] = r.Waiting
+				a.Retries[r.Ref] = r.PendingRetry
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func (j *Journal) RestoreRetry(ctx context.Context, r ledger.Retry) error {
 // repairRetries publishes late retries that are missing in RETRY. Normally, none are missing.
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
-	overdue := time.Now().Add(-2 * unsettled).UnixNano()
+	overdue := time.Now().Add(-2 * settleWithin).UnixNano()
 	for _, name := range j.ledger.Destinations() {
 		if j.queues.AnyOrder(name) { // a killed process may have parked calls before the order was changed
 			if err := j.unpark(ctx, name, overdue); err != nil {

@@ -26,7 +26,7 @@ func TestIndexIsRebuilt(t *testing.T) {
 	stream := filepath.Join(j.local.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
 	index := filepath.Join(stream, "msgs", "index.db")
 	assert.FileExists(t, index)
-	require.NoError(t, j.local.files.RewriteUnproved())
+	require.NoError(t, j.local.files.RewriteUnsynced())
 	assert.NoFileExists(t, index)
 
 	j, err = Open(within(t), Options{Dir: dir})

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -87,9 +88,17 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
-// unsettledBefore returns a time before t. Outcomes that are older than this time are applied at t,
-// by their process or by the process that received their message again.
-func unsettledBefore(t time.Time) time.Time { return t.Add(-unsettledShared) }
+// unsettledBefore returns the time before which every stored outcome has been applied by time t: by
+// its process, or by the process that received its message again.
+func unsettledBefore(t time.Time) time.Time { return t.Add(-settleWithinShared) }
+
+// settleWithin is the longest time between storing an outcome and applying it. If the process is killed
+// in between, another process receives the message again, and applies the outcome at most
+// settleWithinShared after it was stored.
+const (
+	settleWithin       = time.Minute
+	settleWithinShared = 3*queue.AckWait + settleWithin
+)
 
 // settlePause and settleMost are the initial and the longest pause between attempts.
 const (
@@ -162,7 +171,7 @@ func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	since := outcomes.LastTime.Add(-unsettled)
+	since := outcomes.LastTime.Add(-settleWithin)
 	m := nats.NewMsg(j.unsettledSubject())
 	if m.Data, err = since.MarshalText(); err == nil {
 		_, err = j.Publish(ctx, m)
@@ -219,8 +228,8 @@ func (j *Journal) failedSubject(o *record.Outcome) string {
 	return j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
 }
 
-// eachOutcome calls f with the stored outcomes, from the message next on. If next is 0, it begins with the
-// outcomes that were stored at the time since.
+// eachOutcome calls f with the stored outcomes, starting with message next. If next is 0, it starts with
+// the outcomes that were stored at the time since.
 func (j *Journal) eachOutcome(ctx context.Context, next uint64, since time.Time, f func(*record.Outcome) error) error {
 	t := j.TailOutcomes(next, func(m *record.Outcomes) error {
 		for i := range m.All {
@@ -269,7 +278,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 	if err != nil || failed.Msgs == 0 {
 		return err
 	}
-	since := failed.LastTime.Add(-unsettled)
+	since := failed.LastTime.Add(-settleWithin)
 	if len(j.previous.causes) > 0 {
 		since = time.Unix(0, 0)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -28,6 +29,41 @@ const (
 	snapshotShare = 20
 	snapshotRest  = 500 * time.Millisecond
 )
+
+// A snapshot is a file in the data directory that contains the ledger, the base, and the last
+// message of each other stream. It shows which data is missing if streams are damaged. If the
+// snapshot is damaged, it can be restored from the streams. All data that a snapshot refers to was
+// synced before the snapshot.
+//
+// Two files are written alternately, so one is always valid. On a cluster, checkpoints replace
+// snapshots.
+type snapshot struct {
+	number uint64
+	ledger *ledger.Ledger
+	base   *ledger.Ledger // may be nil
+	marks  map[string]extentMark
+}
+
+// An extentMark is the minimum content of a stream.
+type extentMark struct {
+	last     uint64 // sequence number of the last message
+	messages uint64 // number of values in a bucket; 0 if unknown
+}
+
+// A snapshotStore stores snapshots.
+type snapshotStore struct {
+	mu     pause.Lock // guards the fields below; held during a snapshot or a deletion of values
+	number uint64     // number of the last snapshot
+	base   []byte     // encoded base; nil if unknown
+	stored *progress  // position of the last snapshot; nil if it is outdated
+	next   time.Time
+}
+
+// A progress is the journal's position. It changes whenever data is stored.
+type progress struct {
+	calls, outcomes uint64 // the ledger's position
+	changes         uint64 // see store.Store
+}
 
 func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))

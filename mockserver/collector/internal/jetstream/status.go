@@ -27,13 +27,13 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.ledger.Reached(ctx, j.seen.acked.Load(), 0); err != nil {
 		return nil, fmt.Errorf("journal: the ledger is behind: %w", err)
 	}
-	ledgers, fresh := j.ledger.Ledgers()
+	ledgers, unattempted := j.ledger.Ledgers()
 	for i := range ledgers {
 		l := &ledgers[i]
-		if !fresh[l.Destination] {
+		if !unattempted[l.Destination] {
 			continue
 		}
-		at, err := j.oldestFresh(ctx, l.Destination)
+		at, err := j.oldestUnattempted(ctx, l.Destination)
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	return ledgers, nil
 }
 
-// oldestFresh returns when the oldest call without a finished first attempt was accepted.
-func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
+// oldestUnattempted returns when the oldest call without a finished first attempt was accepted.
+func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
 	j.ledger.With(destination, func(a *ledger.Account) {
@@ -61,7 +61,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		return before.at, nil
 	}
 	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
-		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.Untried(parsed) > 0 }) && !ok {
+		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.UnattemptedIn(parsed) > 0 }) && !ok {
 			return nil
 		}
 		now.at = parsed.At
@@ -141,7 +141,7 @@ func (j *Journal) awaitListed(ctx context.Context, destination string) error {
 
 // awaitKept waits until the recently failed calls of this and other processes are listed.
 func (j *Journal) awaitKept(ctx context.Context, destination string) error {
-	storable, stop, err := j.While(ctx, store.PublishTimeout)
+	storable, stop, err := j.WritableContext(ctx, store.PublishTimeout)
 	if err != nil {
 		return err
 	}
@@ -156,14 +156,14 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 // Verify recounts all stored calls. For every destination, it checks that
 // accepted = delivered + failed + filtered + pending + lost, and that the ledger has the same
 // numbers. Calls may be accepted and delivered at the same time. Verify takes a few seconds for a
-// million messages. For each destination, it needs 12 bytes of memory per untried message and
+// million messages. For each destination, it needs 12 bytes of memory per unattempted message and
 // about 50 bytes per retry. If the store is not writable, Verify waits a few seconds and then
 // returns journal.ErrUnwritable.
 func (j *Journal) Verify(ctx context.Context) (all []journal.Verification, err error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	err = j.Outlast(ctx, func(ctx context.Context) (err error) {
+	err = j.RetryAfterOutage(ctx, func(ctx context.Context) (err error) {
 		all, err = j.verify(ctx)
 		return err
 	})
@@ -191,17 +191,17 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 	if err != nil {
 		return nil, err
 	}
-	claim, err := j.currentClaim(ctx)
+	now, err := j.ledgerState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
-	return v.Verify(ctx, base, claim)
+	return v.Verify(ctx, base, now)
 }
 
-// currentClaim returns the current state of the ledger. It reads the acknowledged positions first,
+// ledgerState returns the current state of the ledger. It reads the acknowledged positions first,
 // because acknowledged messages must have outcomes that the ledger has read.
-func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) ledgerState(ctx context.Context) (*ledger.State, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
@@ -217,7 +217,7 @@ func (j *Journal) currentClaim(ctx context.Context) (*ledger.Claim, error) {
 	if err := j.ledger.Reached(ctx, max(calls, j.seen.acked.Load()), outcomes); err != nil {
 		return nil, err
 	}
-	return j.ledger.Claim(acknowledged), nil
+	return j.ledger.State(acknowledged), nil
 }
 
 // ackFloor returns the number of the last message of CALLS before the first message that a
@@ -247,7 +247,7 @@ func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield fu
 	}
 	if err == nil {
 		t := j.TailCalls(next, handle)
-		t.Whole = j.ledger.IsKnownLoss
+		t.Whole = j.ledger.IsLostCall
 		err = t.Scan(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrEnough) {
@@ -305,8 +305,8 @@ func (j *Journal) Ready(ctx context.Context) error {
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
 	switch {
 	case err != nil:
-		if !errors.Is(err, journal.ErrNoAnswer) {
-			err = fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+		if !errors.Is(err, journal.ErrNoResponse) {
+			err = fmt.Errorf("%w: %w", journal.ErrNoResponse, err)
 		}
 		return err
 	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":

@@ -29,7 +29,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // reading is retried ten times a second
 	assert.ErrorIs(t, missing.Scan(ctx), enough)
 
-	stuck := &Journal{Store: &store.Store{Ctx: j.Ctx, Log: j.Log, Names: j.Names, JS: j.JS}, options: j.options, ledger: ledger.New()}
+	stuck := &Journal{Store: &store.Store{Ctx: j.Ctx, Log: j.Log, Names: j.Names, JS: j.JS}, options: j.options, ledger: ledger.NewLive(ledger.New())}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 	assert.ErrorIs(t, stuck.catchUp(ctx), enough)

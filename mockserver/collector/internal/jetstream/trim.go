@@ -49,7 +49,7 @@ func (j *Journal) trimPeriodically() {
 // of that age, and younger finished calls if space is short. It runs every minute. If the store is not
 // writable, it returns an error instead of waiting, because Verify waits for Trim.
 func (j *Journal) Trim(ctx context.Context) error {
-	ctx, stop, err := j.While(ctx, 0)
+	ctx, stop, err := j.WritableContext(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 		return err
 	}
 	if gaveUp { // the process that should have stored the failed calls may have been killed before
-		if err := j.settleLatest(ctx, unsettledShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
+		if err := j.settleLatest(ctx, settleWithinShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
 			return err
 		}
 	}
@@ -173,24 +173,24 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 // an accepted loss, the base already contains later messages and their pending calls. countTo
 // reports whether calls failed permanently.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
-	counted, untried := to <= base.Calls, int64(0)
+	counted, unattempted := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if base.ReadCalls(parsed); counted {
 			for _, a := range base.Accounts {
-				untried += a.Untried(parsed)
+				unattempted += a.UnattemptedIn(parsed)
 			}
 		}
 		return nil
 	})
-	calls.Whole, calls.Last, calls.Must = base.IsKnownLoss, to, true
+	calls.Whole, calls.Last, calls.Must = base.IsLostCall, to, true
 	if err := calls.Scan(ctx); err != nil {
 		return false, err
 	}
 	if !counted {
-		base.Calls, untried = to, base.Untried()
+		base.Calls, unattempted = to, base.Unattempted()
 	}
 	base.Purged = to
-	if pending := untried + base.Waiting(to); pending > 0 {
+	if pending := unattempted + base.WaitingCalls(to); pending > 0 {
 		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
 	}
 	base.Finish(to)
@@ -219,7 +219,7 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 		}
 		return nil
 	})
-	outcomes.Whole = base.IsGone
+	outcomes.Whole = base.IsLostOutcome
 	if err := outcomes.Scan(ctx); err != nil {
 		return false, err
 	}
@@ -269,7 +269,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		j.ledger.With(destination, func(a *ledger.Account) {
-			for ref := range a.OpenParts(parsed) {
+			for ref := range a.UnattemptedParts(parsed) {
 				old[ref] = 1
 			}
 		})

@@ -52,11 +52,11 @@ func TestUnsettledTimeIsKept(t *testing.T) {
 		}
 		publishOutcomes(t, j)
 		first := since()
-		time.Sleep(2 * unsettled)
+		time.Sleep(2 * settleWithin)
 		publishOutcomes(t, j)
 		assert.Equal(t, first, since(), "the time is unchanged")
 		require.NoError(t, j.settleLists(t.Context()))
-		assert.Equal(t, first.Add(2*unsettled), since(), "earlier outcomes are applied")
+		assert.Equal(t, first.Add(2*settleWithin), since(), "earlier outcomes are applied")
 	})
 }
 
@@ -82,10 +82,10 @@ func TestUnsettledTimeIsStoredAtStart(t *testing.T) {
 		require.NoError(t, second.begin(t.Context()))
 		defer func() { require.NoError(t, second.Close()) }()
 		defer second.replays.running.Unlock()
-		time.Sleep(2 * unsettled)
+		time.Sleep(2 * settleWithin)
 		publishOutcomes(t, second)
 		since, err := second.unsettledSince(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, wrote.Add(-unsettled).UTC(), since.UTC())
+		assert.Equal(t, wrote.Add(-settleWithin).UTC(), since.UTC())
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 // mixedJournal returns a journal with a destination and the messages 2 to 5 of CALLS. Each message
 // contains 300 calls. The calls of the first three messages are finished, except one call in each
-// message that waits for a retry. The calls of the last message are untried.
+// message that waits for a retry. The calls of the last message are unattempted.
 func mixedJournal(t *testing.T) *Journal {
 	t.Helper()
 	j, err := Open(within(t), Options{Dir: t.TempDir()})
@@ -83,17 +83,17 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		"no retries": {func(t *testing.T, j *Journal) {
 			require.NoError(t, j.JS.Purge(within(t), j.Names.Stream(record.StreamRetry), "", 0))
 		}, "message 4 of CALLS, part 0: attempt 2 is pending, but it is missing in RETRY"},
-		"acknowledged untried message": {func(t *testing.T, j *Journal) {
+		"acknowledged unattempted message": {func(t *testing.T, j *Journal) {
 			acknowledge(t, j, "crm")
 		}, "message 5 of CALLS, part 1: it was never attempted, but delivery continues after message 5"},
 		"wrong floor": {func(_ *testing.T, j *Journal) {
 			j.ledger.Advance("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never attempted, but according to the ledger all messages up to 5 were"},
 		"too many delivered": {account(func(a *ledger.Account) {
-			a.Ledger.Delivered++
+			a.Totals.Delivered++
 		}), "the ledger contains 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, but the stored data contains 1200 = 9 delivered"},
 		"too few accepted": {account(func(a *ledger.Account) {
-			a.Ledger.Accepted--
+			a.Totals.Accepted--
 		}), "the ledger contains 1199 ="},
 		"retry missing in the ledger": {account(func(a *ledger.Account) {
 			delete(a.Retries, record.Ref{Seq: 3, Part: 1})
@@ -139,7 +139,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
-// acknowledge acknowledges the untried message 5 of CALLS without an outcome. Before that, other
+// acknowledge acknowledges the unattempted message 5 of CALLS without an outcome. Before that, other
 // messages may be delivered for the first time or again.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
@@ -166,7 +166,7 @@ func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
 	require.NoError(t, err)
 }
 
-// BenchmarkVerify verifies untried messages of one call each.
+// BenchmarkVerify verifies unattempted messages of one call each.
 func BenchmarkVerify(a *testing.B) {
 	const messages = 1_000_000
 	j, err := Open(a.Context(), Options{Dir: a.TempDir(), SyncInterval: time.Minute})

@@ -109,18 +109,18 @@ func (a *app) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	request := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.Path, bytes.NewReader(body))
 	request.Header = r.Header
-	answer := httptest.NewRecorder()
-	p.engine.ServeHTTP(answer, request)
+	response := httptest.NewRecorder()
+	p.engine.ServeHTTP(response, request)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.noteLocked("%s responds to the client with %d", p.name, answer.Code)
-	if p.dead || answer.Code != http.StatusOK || r.Context().Err() != nil {
+	a.noteLocked("%s responds to the client with %d", p.name, response.Code)
+	if p.dead || response.Code != http.StatusOK || r.Context().Err() != nil {
 		a.unsure += bytes.Count(body, []byte(`"messageId"`))
 	}
 	if p.dead {
 		return nil, io.ErrUnexpectedEOF
 	}
-	return answer.Result(), nil
+	return response.Result(), nil
 }
 
 // process returns a random process, or nil if it does not run.
@@ -162,12 +162,12 @@ func (a *app) try(batch []string, tried *[]*instance) bool {
 	}
 	r := httptest.NewRequestWithContext(a.t.Context(), http.MethodPost, "/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
 	r.SetBasicAuth(a.source.WriteKey, "")
-	answer := httptest.NewRecorder()
-	p.engine.ServeHTTP(answer, r)
+	response := httptest.NewRecorder()
+	p.engine.ServeHTTP(response, r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.noteLocked("%s responds to %v with %d", p.name, batch[0], answer.Code)
-	return !p.dead && answer.Code == http.StatusOK
+	a.noteLocked("%s responds to %v with %d", p.name, batch[0], response.Code)
+	return !p.dead && response.Code == http.StatusOK
 }
 
 // finish waits until the app has sent its calls.

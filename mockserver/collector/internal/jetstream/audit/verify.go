@@ -17,7 +17,7 @@ import (
 type Verifier struct {
 	*ledger.Recount
 	*store.Store
-	Ledger *ledger.Ledger
+	Ledger *ledger.Live
 	Waits  int // remaining number of waits for data in transit
 }
 
@@ -32,9 +32,9 @@ const (
 )
 
 // Verify counts all calls since the base, and returns the count of each destination with its
-// differences from the claim.
-func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledger.Claim) ([]journal.Verification, error) {
-	v.Recount = ledger.NewRecount(base, claim)
+// differences from the ledger.
+func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, now *ledger.State) ([]journal.Verification, error) {
+	v.Recount = ledger.NewRecount(base, now)
 	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (v *Verifier) Verify(ctx context.Context, base *ledger.Ledger, claim *ledge
 func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
 	for _, a := range base.Accounts {
-		if a.Fresh > 0 {
+		if a.Unattempted > 0 {
 			first = min(first, a.Floor+1)
 		}
 	}
@@ -60,11 +60,11 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	}
 	t := v.TailCalls(first, func(parsed *record.Calls) error {
 		for name, a := range base.Accounts {
-			v.Accounts[name].AddOpen(a, parsed)
+			v.Accounts[name].AddUnattempted(a, parsed)
 		}
 		return nil
 	})
-	t.Batch, t.Whole, t.Last = callsAtOnce, v.Now.Losses.IsKnownLoss, base.Calls
+	t.Batch, t.Whole, t.Last = callsAtOnce, v.Now.Losses.IsLostCall, base.Calls
 	return t.Scan(ctx)
 }
 
@@ -85,7 +85,7 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 		}
 		return nil
 	})
-	t.Batch, t.Whole, t.Last, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes, true
+	t.Batch, t.Whole, t.Last, t.Must = outcomesAtOnce, v.Now.Losses.IsLostOutcome, v.Now.Outcomes, true
 	if err := t.Scan(ctx); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 			return ctx.Err()
 		}
 	})
-	t.Batch, t.Whole, t.Last, t.Must = callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls, true
+	t.Batch, t.Whole, t.Last, t.Must = callsAtOnce, v.Now.Losses.IsLostCall, v.Now.Calls, true
 	return t.Scan(ctx)
 }
 
@@ -139,7 +139,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	return nil
 }
 
-// checkUndelivered checks that all untried calls will be delivered.
+// checkUndelivered checks that all unattempted calls will be delivered.
 func (v *Verifier) checkUndelivered(ctx context.Context, name string, a *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	a.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 type Ballast struct {
 	path string
 
-	mu       sync.Mutex // guards reserved
+	mu       pause.Lock // guards reserved
 	reserved bool
 }
 

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A Canary detects whether messages that the server has synced are on the disk. If ext4 finds an
@@ -17,7 +18,7 @@ import (
 type Canary struct {
 	path string
 
-	mu   sync.Mutex // guards size
+	mu   pause.Lock // guards size
 	size int64
 }
 

@@ -54,7 +54,7 @@ func (f *Files) Check(m Marker, sizes map[string]int64, clean bool, mayLose func
 		if err := f.emptyRebuilt(); err != nil {
 			return fmt.Errorf("journal: emptying RETRY: %w", err)
 		}
-		if err := f.RewriteUnproved(); err != nil {
+		if err := f.RewriteUnsynced(); err != nil {
 			return err
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // Recent is a file next to CALLS that lists the calls accepted since the last snapshot, and the
@@ -18,7 +18,7 @@ import (
 // file is not synced. It survives a kill, but not a power cut. The methods of Recent are safe for
 // concurrent use.
 type Recent struct {
-	mu   sync.Mutex // guards the fields below
+	mu   pause.Lock // guards the fields below
 	file *os.File   // nil before Open and after Close
 	list []record.Accepted
 }

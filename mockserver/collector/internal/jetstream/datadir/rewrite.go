@@ -16,17 +16,17 @@ import (
 // after an unreadable record is read. Data that was written during a clean stop but never synced has
 // the same problem. For this reason:
 //
-//   - After a failed write, and at a start after an unclean stop, RewriteUnproved copies all
+//   - After a failed write, and at a start after an unclean stop, RewriteUnsynced copies all
 //     data that may not be on the disk to new files before calls are accepted.
-//   - A stop counts as clean only if Prove could sync the last writes.
+//   - A stop counts as clean only if ConfirmSynced could sync the last writes.
 //
-// Only the last block of each stream is unproved, because the server syncs a block before it starts
-// the next one. If the server syncs at intervals, all blocks written since the last sync are also
-// unproved.
+// Only the last block of each stream may be unsynced, because the server syncs a block before it
+// starts the next one. If the server syncs at intervals, this also applies to all blocks written since
+// the last sync.
 
-// RewriteUnproved rewrites data that can be read but may not be on the disk. It removes incomplete
+// RewriteUnsynced rewrites data that can be read but may not be on the disk. It removes incomplete
 // writes at the end of a stream, which were never acknowledged.
-func (f *Files) RewriteUnproved() error {
+func (f *Files) RewriteUnsynced() error {
 	for _, stream := range f.StreamDirs() {
 		if err := f.rewriteStream(stream); err != nil {
 			return fmt.Errorf("journal: rewriting the end of %s: %w", filepath.Base(stream), err)
@@ -40,7 +40,7 @@ func (f *Files) RewriteUnproved() error {
 func (f *Files) RoomNeeded() int64 {
 	needed := int64(minBallast)
 	for _, stream := range f.StreamDirs() {
-		blocks, _ := f.unproved(stream)
+		blocks, _ := f.unsynced(stream)
 		for _, block := range blocks {
 			if info, err := os.Stat(blockFile(stream, block)); err == nil {
 				needed = max(needed, minBallast+info.Size())
@@ -54,7 +54,7 @@ func (f *Files) rewriteStream(stream string) error {
 	if err := RemoveTemporary(stream, filepath.Join(stream, "msgs")); err != nil {
 		return err
 	}
-	blocks, err := f.unproved(stream)
+	blocks, err := f.unsynced(stream)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (f *Files) rewriteStream(stream string) error {
 	return nil
 }
 
-// unproved returns the blocks of a stream that can be read but may not be on the disk, in order.
-func (f *Files) unproved(stream string) ([]int, error) {
+// unsynced returns the blocks of a stream that can be read but may not be on the disk, in order.
+func (f *Files) unsynced(stream string) ([]int, error) {
 	blocks, err := BlocksOf(stream)
 	if err != nil || len(blocks) == 0 {
 		return nil, err
@@ -118,11 +118,11 @@ func (f *Files) unproved(stream string) ([]int, error) {
 	return blocks[first:], nil
 }
 
-// Prove syncs the last writes. It returns an error if they may not be on the disk. The server must
-// have stopped.
-func (f *Files) Prove() error {
+// ConfirmSynced syncs the last writes. It returns an error if they may not be on the disk. The server
+// must have stopped.
+func (f *Files) ConfirmSynced() error {
 	for _, stream := range f.StreamDirs() {
-		blocks, err := f.unproved(stream)
+		blocks, err := f.unsynced(stream)
 		if err != nil {
 			return err
 		}

@@ -33,11 +33,11 @@ func TestLikeRealServer(t *testing.T) {
 	steps, _ := strconv.Atoi(os.Getenv("FAKE_STEPS"))
 	sides := newSides(t)
 	for step := range max(steps, 400) {
-		var answers []string
+		var responses []string
 		for _, s := range sides {
-			answers = append(answers, s.ask(rand.New(rand.NewPCG(seed, uint64(step)))))
+			responses = append(responses, s.ask(rand.New(rand.NewPCG(seed, uint64(step)))))
 		}
-		require.Equal(t, answers[1], answers[0], "FAKE_SEED=%d, step %d", seed, step)
+		require.Equal(t, responses[1], responses[0], "FAKE_SEED=%d, step %d", seed, step)
 	}
 }
 
@@ -274,11 +274,11 @@ func TestBoundedPullsLikeRealServer(t *testing.T) {
 	t.Parallel()
 	sides := newSides(t)
 	for _, maxBytes := range []int{50, 300, 400, 700, 1000, 1500} {
-		var answers []string
+		var responses []string
 		for _, s := range sides {
-			answers = append(answers, s.pull(100, maxBytes)+s.pull(2, maxBytes))
+			responses = append(responses, s.pull(100, maxBytes)+s.pull(2, maxBytes))
 		}
-		require.Equal(t, answers[1], answers[0], "%d bytes", maxBytes)
+		require.Equal(t, responses[1], responses[0], "%d bytes", maxBytes)
 	}
 }
 
@@ -342,12 +342,12 @@ func TestPositionsLikeRealServer(t *testing.T) {
 		"from message 3 on": {DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 3},
 		"from message 6 on": {DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 6},
 	} {
-		var answers []string
+		var responses []string
 		for _, s := range sides {
-			answers = append(answers, s.position(c))
+			responses = append(responses, s.position(c))
 		}
-		require.Equal(t, answers[1], answers[0], name)
-		require.Contains(t, answers[0], " 6", name)
+		require.Equal(t, responses[1], responses[0], name)
+		require.Contains(t, responses[0], " 6", name)
 	}
 }
 

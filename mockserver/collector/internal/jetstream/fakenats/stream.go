@@ -79,7 +79,7 @@ func (s *Server) publish(st *stream, r *Request) any {
 	response := pubResponse{Stream: st.config.Name}
 	if id := get(nats.MsgIdHdr); id != "" && st.ids[id] != nil && m.at.Sub(st.ids[id].at) < st.config.Duplicates {
 		response.Seq, response.Duplicate = st.ids[id].seq, true
-		st.answered(r, response.Seq)
+		st.acknowledge(r, response.Seq)
 		return response
 	}
 	expected := func(name string, have uint64) bool {
@@ -116,13 +116,13 @@ func (s *Server) publish(st *stream, r *Request) any {
 		st.ids[id] = m
 	}
 	response.Seq = m.seq
-	st.answered(r, m.seq)
+	st.acknowledge(r, m.seq)
 	return response
 }
 
-// answered records that a message is acknowledged to its publisher, unless the acknowledgement is
+// acknowledge records that a message is acknowledged to its publisher, unless the acknowledgement is
 // lost.
-func (st *stream) answered(r *Request, seq uint64) {
+func (st *stream) acknowledge(r *Request, seq uint64) {
 	if r.reply != "" {
 		st.acknowledged = max(st.acknowledged, seq)
 	}

@@ -2,10 +2,7 @@ package ledger
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -19,34 +16,31 @@ import (
 // CALLS contains accepted calls, attached destinations and replays, in their order. OUTCOMES
 // contains the result of each attempt. Only the first outcome of an attempt is counted. A second
 // outcome comes from a process that other processes considered dead by mistake.
+//
+// A Ledger is not safe for concurrent use. See [Live].
 type Ledger struct {
-	mu       sync.Mutex // guards all fields
-	changed  chan struct{}
-	Calls    uint64 // sequence number of the last message read from CALLS
-	Outcomes uint64 // sequence number of the last message read from OUTCOMES
-	Accounts map[string]*Account
-	toAll    []*Account            // accounts of destinations that receive all sources
-	bySource map[string][]*Account // other accounts, keyed by source
-	Lost     []record.Span         // messages of CALLS that were lost before they were finished
-	Gone     []record.Span         // lost messages of OUTCOMES
-	Frozen   bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
-	writes   map[record.WriteID]chan<- []bool
-	awaited  uint64 // sequence number of the message of CALLS that the next outcome waits for
-	Purged   uint64 // messages of CALLS up to this number may be missing; each later message is stored or lost
-	broken   error  // error that stopped reading
+	Calls        uint64 // sequence number of the last message read from CALLS
+	Outcomes     uint64 // sequence number of the last message read from OUTCOMES
+	Accounts     map[string]*Account
+	toAll        []*Account            // accounts of destinations that receive all sources
+	bySource     map[string][]*Account // other accounts, keyed by source
+	LostCalls    []record.Span         // messages of CALLS that were lost before they were finished
+	LostOutcomes []record.Span         // lost messages of OUTCOMES
+	Frozen       bool                  // whether floors are fixed, because earlier messages or their outcomes are not completely read
+	Purged       uint64                // messages of CALLS up to this number may be missing; each later message is stored or lost
 }
 
 // An Account contains the totals and the unfinished attempts of one destination.
 type Account struct {
-	Ledger   tracking.Ledger
-	Attached uint64           // sequence number of the message of CALLS that attached the destination
-	Since    int64            // time of the message Attached, in Unix milliseconds
-	Scopes   []scope          // oldest first; the last one is current
-	Fresh    int64            // number of calls with an unfinished first attempt
-	Floor    uint64           // all first attempts in messages up to this number are finished
-	Done     map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
-	Retries  map[record.Ref]Waiting
-	losses   []journal.Loss // Ledger.Lost is their sum
+	Totals      tracking.Ledger
+	Attached    uint64           // sequence number of the message of CALLS that attached the destination
+	Since       int64            // time of the message Attached, in Unix milliseconds
+	Scopes      []scope          // oldest first; the last one is current
+	Unattempted int64            // number of calls with an unfinished first attempt
+	Floor       uint64           // all first attempts in messages up to this number are finished
+	Done        map[uint64]uint8 // bit set of the parts with a finished first attempt, for each message above Floor
+	Retries     map[record.Ref]PendingRetry
+	losses      []journal.Loss // Totals.Lost is their sum
 }
 
 // A scope is the set of sources of a destination after a message of CALLS.
@@ -59,8 +53,8 @@ func (s scope) takes(source string) bool {
 	return len(s.Sources) == 0 || slices.Contains(s.Sources, source)
 }
 
-// A Waiting describes the calls of a part that wait for another attempt.
-type Waiting struct {
+// A PendingRetry describes the calls of a part that wait for another attempt.
+type PendingRetry struct {
 	Attempt  int
 	calls    int
 	Decided  int64  // when the attempt was scheduled, in Unix nanoseconds
@@ -95,87 +89,17 @@ func (s CallSet) Places(ref record.Ref) (places []int) {
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
+	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}}
 }
 
 func newAccount(destination string) *Account {
-	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
-	a.Ledger.Destination = destination
+	a := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]PendingRetry{}}
+	a.Totals.Destination = destination
 	return a
-}
-
-// notify wakes all waiters. The caller must hold the lock.
-func (l *Ledger) notify() {
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-	}
-}
-
-// await waits until ready returns true, or reading has failed. It calls ready with the lock held.
-func (l *Ledger) await(ctx context.Context, ready func() bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for !ready() {
-		if l.broken != nil {
-			return l.broken
-		}
-		if l.changed == nil {
-			l.changed = make(chan struct{})
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		select {
-		case <-changed:
-			l.mu.Lock()
-		case <-ctx.Done():
-			l.mu.Lock()
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// Reached waits until a message of CALLS and a message of OUTCOMES are read.
-func (l *Ledger) Reached(ctx context.Context, calls, outcomes uint64) error {
-	return l.await(ctx, func() bool { return l.Calls >= calls && l.Outcomes >= outcomes })
-}
-
-// ReadUpTo waits until both messages are read, or reading has failed. If an outcome refers to a
-// message after calls, no further outcomes can be read. ReadUpTo then returns the number of the
-// message.
-func (l *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
-	var broken error
-	err = l.await(ctx, func() bool {
-		if l.awaited > calls {
-			beyond = l.awaited
-		}
-		broken = l.broken
-		return broken != nil || l.Calls >= calls && (l.Outcomes >= outcomes || beyond > 0)
-	})
-	return beyond, cmp.Or(broken, err)
-}
-
-// Advance raises the floor of a destination if it is still attached. The floor does not exceed the
-// ledger's position in CALLS.
-func (l *Ledger) Advance(destination string, attached, floor uint64) {
-	l.With(destination, func(a *Account) {
-		if a.Attached == attached {
-			a.advance(min(floor, l.Calls))
-		}
-	})
-}
-
-// CanAdvance reports whether a first attempt above the floor of a destination has finished.
-func (l *Ledger) CanAdvance(destination string) (can bool) {
-	l.With(destination, func(a *Account) { can = len(a.Done) > 0 })
-	return can
 }
 
 // ReadCalls counts a message of CALLS.
 func (l *Ledger) ReadCalls(m *record.Calls) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if m.Seq <= l.Calls {
 		return
 	}
@@ -198,11 +122,10 @@ func (l *Ledger) ReadCalls(m *record.Calls) {
 			a.replay(m)
 		}
 	case record.KindLost:
-		if !slices.Contains(l.Lost, m.Lost()) {
-			l.Lost = append(l.Lost, m.Lost())
+		if !slices.Contains(l.LostCalls, m.Lost()) {
+			l.LostCalls = append(l.LostCalls, m.Lost())
 		}
 	}
-	l.notify()
 }
 
 func (l *Ledger) attach(m *record.Calls) {
@@ -230,39 +153,10 @@ func (l *Ledger) route() {
 	}
 }
 
-// ReadOutcomes counts a message of OUTCOMES. It waits until all calls of the message are read.
-func (l *Ledger) ReadOutcomes(ctx context.Context, m *record.Outcomes) error {
-	last := m.LastCall()
-	l.mu.Lock()
-	if l.awaited = last; l.Calls < last {
-		l.notify()
-	}
-	l.mu.Unlock()
-	if err := l.Reached(ctx, last, 0); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m.Seq <= l.Outcomes {
-		return nil
-	}
-	l.Outcomes = m.Seq
-	counted := make([]bool, len(m.All))
-	for i := range m.All {
-		counted[i] = l.Count(&m.All[i], m.Seq)
-	}
-	if tell := l.writes[m.ID]; tell != nil {
-		tell <- counted
-		delete(l.writes, m.ID)
-	}
-	l.notify()
-	return nil
-}
-
-// Count counts an outcome and reports whether it was new. The caller must hold the lock.
+// Count counts an outcome and reports whether it was new.
 func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	a := l.Accounts[o.Destination]
-	if a == nil || a.Attached != o.Attached || record.Contains(l.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
+	if a == nil || a.Attached != o.Attached || record.Contains(l.LostCalls, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !a.Count(o, seq) {
 		return false
 	}
 	if o.Low > 0 && !l.Frozen {
@@ -271,50 +165,23 @@ func (l *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	return true
 }
 
-// Expect registers a channel that receives the results of a write. The channel must have a
-// capacity of at least one.
-func (l *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writes[id] = tell
+// IsLostOutcome reports whether messages of OUTCOMES are known to be lost.
+func (l *Ledger) IsLostOutcome(gap record.Span) bool {
+	return record.Contains(l.LostOutcomes, gap)
 }
 
-// Fail records that reading has failed.
-func (l *Ledger) Fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = err
-	l.notify()
-}
-
-// Forget removes a channel that Expect has registered.
-func (l *Ledger) Forget(id record.WriteID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.writes, id)
-}
-
-// IsGone reports whether messages of OUTCOMES are known to be lost.
-func (l *Ledger) IsGone(gap record.Span) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return record.Contains(l.Gone, gap)
-}
-
-// IsKnownLoss reports whether messages of CALLS are known to be lost.
-func (l *Ledger) IsKnownLoss(gap record.Span) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return record.Contains(l.Lost, gap)
+// IsLostCall reports whether messages of CALLS are known to be lost.
+func (l *Ledger) IsLostCall(gap record.Span) bool {
+	return record.Contains(l.LostCalls, gap)
 }
 
 // accept counts accepted calls.
 func (a *Account) accept(m *record.Calls, frozen bool) {
-	if a.Fresh == 0 && !frozen {
+	if a.Unattempted == 0 && !frozen {
 		a.advance(m.Seq - 1)
 	}
-	a.Ledger.Accepted += int64(m.Calls)
-	a.Fresh += int64(m.Calls)
+	a.Totals.Accepted += int64(m.Calls)
+	a.Unattempted += int64(m.Calls)
 }
 
 // advance raises the floor and removes the data below it.
@@ -335,11 +202,11 @@ func (a *Account) advance(floor uint64) {
 
 // replay makes finished calls pending again. A replay has no first attempt.
 func (a *Account) replay(m *record.Calls) {
-	journal.Move(&a.Ledger, m.Calls, tracking.State(m.From), tracking.StatePending)
-	a.Ledger.Pending = 0 // computed by Pending
+	journal.Move(&a.Totals, m.Calls, tracking.State(m.From), tracking.StatePending)
+	a.Totals.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	a.Done[m.Seq] = 1
-	a.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
+	a.Retries[ref] = PendingRetry{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.
@@ -354,15 +221,15 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 	case o.Attempt != 1 || a.Ended(o.Ref):
 		return false
 	default:
-		a.Fresh -= n
+		a.Unattempted -= n
 		a.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
-	a.Ledger.Delivered += int64(o.Delivered)
-	filtered, failed := o.Ended()
-	a.Ledger.Filtered += filtered
-	a.Ledger.Failed += failed
+	a.Totals.Delivered += int64(o.Delivered)
+	filtered, failed := o.FilteredAndFailed()
+	a.Totals.Filtered += filtered
+	a.Totals.Failed += failed
 	if len(o.Again) > 0 {
-		a.Retries[o.Ref] = Waiting{
+		a.Retries[o.Ref] = PendingRetry{
 			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),
 			accepted: o.Accepted.UnixMilli(), Outcome: seq, Which: setOf(o.Ref, o.Again),
 		}
@@ -372,7 +239,7 @@ func (a *Account) Count(o *record.Outcome, seq uint64) bool {
 
 // lose counts lost calls.
 func (a *Account) lose(calls int64, at time.Time, cause string) {
-	a.Ledger.Lost += calls
+	a.Totals.Lost += calls
 	a.losses = append(a.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
@@ -407,7 +274,7 @@ func (a *Account) Sources() []string {
 // Pending counts the unfinished calls. It does not derive their number from the totals. It also
 // returns when the oldest call that waits for a retry was accepted.
 func (a *Account) Pending() (n int64, oldest time.Time) {
-	n = a.Fresh
+	n = a.Unattempted
 	var first int64
 	for _, r := range a.Retries {
 		n += int64(r.calls)
@@ -423,23 +290,16 @@ func (a *Account) Pending() (n int64, oldest time.Time) {
 
 // Ledgers returns the totals of every destination, sorted by name. It also returns which
 // destinations have calls with an unfinished first attempt.
-func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ledgersNow()
-}
-
-// ledgersNow is like Ledgers, but the caller must hold the lock.
-func (l *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
-	fresh = map[string]bool{}
+func (l *Ledger) Ledgers() (ledgers []tracking.Ledger, unattempted map[string]bool) {
+	unattempted = map[string]bool{}
 	for name, a := range l.Accounts {
-		sums := a.Ledger
+		sums := a.Totals
 		sums.Pending, sums.OldestPending = a.Pending()
-		fresh[name] = a.Fresh > 0
+		unattempted[name] = a.Unattempted > 0
 		ledgers = append(ledgers, pendingOnce(sums))
 	}
 	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
-	return ledgers, fresh
+	return ledgers, unattempted
 }
 
 // pendingOnce corrects totals if a replay was read before the outcomes of its calls. Until they are
@@ -453,30 +313,4 @@ func pendingOnce(l tracking.Ledger) tracking.Ledger {
 		}
 	}
 	return l
-}
-
-// Destinations returns the attached destinations, sorted.
-func (l *Ledger) Destinations() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.Accounts))
-}
-
-// With calls f with the account of a destination while the lock is held. It returns false if the
-// destination is not attached.
-func (l *Ledger) With(destination string, f func(*Account)) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.Accounts[destination]
-	if a != nil {
-		f(a)
-	}
-	return a != nil
-}
-
-// Position returns the last messages that the ledger has read.
-func (l *Ledger) Position() (calls, outcomes uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Calls, l.Outcomes
 }

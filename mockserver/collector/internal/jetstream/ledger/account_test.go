@@ -17,8 +17,8 @@ import (
 )
 
 // testLedger returns a ledger with every kind of data.
-func testLedger() *Ledger {
-	l := New()
+func testLedger() *Live {
+	l := NewLive(New())
 	for _, m := range []*record.Calls{
 		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
 		{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios", "web"}}},
@@ -35,30 +35,30 @@ func testLedger() *Ledger {
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
 	}})
-	l.Gone = []record.Span{{First: 2, Last: 3}}
+	l.ledger.LostOutcomes = []record.Span{{First: 2, Last: 3}}
 	return l
 }
 
 func TestEncodeAndDecode(t *testing.T) {
-	a := testLedger()
-	b, err := Decode(a.Encode())
+	live := testLedger()
+	a := live.ledger
+	b, err := Decode(live.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledgers, _ := a.Ledgers()
+	ledgers, _ := live.Ledgers()
 	for _, l := range ledgers {
 		if !l.Holds() {
 			t.Errorf("%+v", l)
 		}
 	}
-	a.changed, b.changed, a.awaited = nil, nil, 0
 	for name := range a.Accounts {
 		if !reflect.DeepEqual(a.Accounts[name], b.Accounts[name]) {
 			t.Errorf("got %+v\nwant %+v", b.Accounts[name], a.Accounts[name])
 		}
 	}
 	if len(a.Accounts) != len(b.Accounts) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
-		!reflect.DeepEqual(a.Lost, b.Lost) || !reflect.DeepEqual(a.Gone, b.Gone) || len(a.toAll) != len(b.toAll) {
+		!reflect.DeepEqual(a.LostCalls, b.LostCalls) || !reflect.DeepEqual(a.LostOutcomes, b.LostOutcomes) || len(a.toAll) != len(b.toAll) {
 		t.Fatalf("got %+v\nwant %+v", b, a)
 	}
 }
@@ -66,8 +66,8 @@ func TestEncodeAndDecode(t *testing.T) {
 func TestDecompress(t *testing.T) {
 	l := testLedger()
 	a, err := Decompress(s2.Encode(nil, l.Encode()))
-	if err != nil || !reflect.DeepEqual(l.Accounts, a.Accounts) {
-		t.Errorf("got %+v and %v, want %+v", a, err, l)
+	if err != nil || !reflect.DeepEqual(l.ledger.Accounts, a.Accounts) {
+		t.Errorf("got %+v and %v, want %+v", a, err, l.ledger)
 	}
 	if _, err := Decompress([]byte("no data")); err == nil {
 		t.Error("Decompress returned no error")
@@ -101,7 +101,7 @@ func FuzzAccount(f *testing.F) {
 
 // A process can read a replay before it reads that the calls have failed.
 func TestReplayIsReadBeforeTheOutcome(t *testing.T) {
-	l := New()
+	l := NewLive(New())
 	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
 	l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindReplay, Name: "crm", Calls: 2, At: time.Unix(9, 0), Control: record.Control{From: uint8(tracking.StateFailed), Oldest: 8000}})
@@ -138,7 +138,7 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 		{[]record.Outcome{second, other}, "3 = 0 + 0 + 0 + 3"},
 		{[]record.Outcome{first, wrong}, "3 = 2 + 0 + 0 + 1"},
 	} {
-		a := New()
+		a := NewLive(New())
 		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "d"})
 		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
 		for i := range c.outcomes {
@@ -180,15 +180,15 @@ func TestDetachedDestinationsAreNotCounted(t *testing.T) {
 	l := testLedger()
 	l.ReadCalls(&record.Calls{Seq: 9, Kind: record.KindDetach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 10, Kind: record.KindCalls, Name: "web", Calls: 1})
-	ledgers, fresh := l.Ledgers()
-	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !fresh["mail"] || fresh["crm"] {
-		t.Errorf("%+v %v", ledgers, fresh)
+	ledgers, unattempted := l.Ledgers()
+	if len(ledgers) != 1 || ledgers[0].Destination != "mail" || ledgers[0].Accepted != 311 || !unattempted["mail"] || unattempted["crm"] {
+		t.Errorf("%+v %v", ledgers, unattempted)
 	}
 	if !l.With("mail", func(*Account) {}) || l.With("crm", func(*Account) {}) {
 		t.Error("With does not know the attached destinations")
 	}
-	if len(l.toAll) != 1 || !l.IsKnownLoss(record.Span{First: 8, Last: 8}) || l.IsKnownLoss(record.Span{First: 8, Last: 9}) {
-		t.Errorf("%+v", l)
+	if len(l.ledger.toAll) != 1 || !l.IsLostCall(record.Span{First: 8, Last: 8}) || l.IsLostCall(record.Span{First: 8, Last: 9}) {
+		t.Errorf("%+v", l.ledger)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestCallSetContainsEachPlaceOfItsPart(t *testing.T) {
 // TestReadersAwaitBothStreams reads an outcome of a message that is not read yet.
 func TestReadersAwaitBothStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New()
+		l := NewLive(New())
 		l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 		id, counted := record.WriteID{Writer: 1, Number: 2}, make(chan []bool, 2)
 		l.Expect(id, counted)
@@ -276,7 +276,7 @@ func TestReadersAwaitBothStreams(t *testing.T) {
 
 func TestReadersEndIfReadingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, failed := New(), errors.New("failed")
+		l, failed := NewLive(New()), errors.New("failed")
 		errs := make(chan error, 2)
 		for _, wait := range []func() error{
 			func() error { return l.Reached(t.Context(), 1, 0) },

@@ -16,11 +16,9 @@ const checkpointFormat = 3
 
 // Encode returns the ledger in its storage format.
 func (l *Ledger) Encode() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	dst := []byte{checkpointFormat}
 	dst = record.AppendNumbers(dst, l.Calls, l.Outcomes, l.Purged)
-	for _, spans := range [][]record.Span{l.Lost, l.Gone} {
+	for _, spans := range [][]record.Span{l.LostCalls, l.LostOutcomes} {
 		dst = record.AppendNumbers(dst, uint64(len(spans)))
 		for _, s := range spans {
 			dst = record.AppendNumbers(dst, s.First, s.Last)
@@ -34,8 +32,8 @@ func (l *Ledger) Encode() []byte {
 }
 
 func (a *Account) append(dst []byte) []byte {
-	l := a.Ledger
-	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, a.Fresh} {
+	l := a.Totals
+	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, a.Unattempted} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	dst = record.AppendNumbers(dst, a.Attached, uint64(a.Since), a.Floor, uint64(len(a.Scopes)))
@@ -68,7 +66,7 @@ func Decode(data []byte) (*Ledger, error) {
 	}
 	l, d := New(), &record.Decoder{Rest: data[1:]}
 	l.Calls, l.Outcomes, l.Purged = d.Uint(), d.Uint(), d.Uint()
-	for _, spans := range []*[]record.Span{&l.Lost, &l.Gone} {
+	for _, spans := range []*[]record.Span{&l.LostCalls, &l.LostOutcomes} {
 		for range d.Int(len(data)) {
 			*spans = append(*spans, record.Span{First: d.Uint(), Last: d.Uint()})
 		}
@@ -86,8 +84,8 @@ func Decode(data []byte) (*Ledger, error) {
 
 func decodeAccount(d *record.Decoder, name string) *Account {
 	a := newAccount(name)
-	a.Ledger = tracking.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
-	a.Fresh, a.Attached, a.Since, a.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
+	a.Totals = tracking.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
+	a.Unattempted, a.Attached, a.Since, a.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
 	for range d.Int(len(d.Rest)) {
 		s := scope{after: d.Uint()}
 		for range d.Int(len(d.Rest)) {
@@ -108,7 +106,7 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())
-		a.Retries[ref] = Waiting{
+		a.Retries[ref] = PendingRetry{
 			Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls), Decided: int64(d.Uint()),
 			Due: int64(d.Uint()), accepted: int64(d.Uint()), Outcome: d.Uint(), Which: CallSet{d.Uint(), d.Uint()},
 		}

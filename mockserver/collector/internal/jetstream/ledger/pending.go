@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -13,7 +11,7 @@ import (
 type Retry struct {
 	Destination string
 	Ref         record.Ref
-	Waiting
+	PendingRetry
 }
 
 // Stored returns the retry's message in RETRY, without the notes of the calls.
@@ -25,49 +23,16 @@ func (r Retry) Stored() record.Retry {
 	return m
 }
 
-// Retries returns the matching retries of the destinations, in the order of their outcomes.
-func (l *Ledger) Retries(destinations []string, match func(Retry) bool) (all []Retry) {
-	for _, name := range destinations {
-		l.With(name, func(a *Account) {
-			for ref, w := range a.Retries {
-				if r := (Retry{name, ref, w}); match(r) {
-					all = append(all, r)
-				}
-			}
-		})
-	}
-	slices.SortFunc(all, func(x, y Retry) int {
-		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.Ref.Number(), y.Ref.Number()), cmp.Compare(x.Destination, y.Destination))
-	})
-	return all
-}
-
-// Finished returns the last message of CALLS before the first pending call.
-func (l *Ledger) Finished() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	finished := l.Calls
+// Unattempted counts the calls whose first attempt has not ended.
+func (l *Ledger) Unattempted() (calls int64) {
 	for _, a := range l.Accounts {
-		if a.Fresh > 0 {
-			finished = min(finished, a.Floor)
-		}
-		for ref := range a.Retries {
-			finished = min(finished, ref.Seq-1)
-		}
-	}
-	return finished
-}
-
-// Untried counts the calls whose first attempt has not ended.
-func (l *Ledger) Untried() (calls int64) {
-	for _, a := range l.Accounts {
-		calls += a.Fresh
+		calls += a.Unattempted
 	}
 	return calls
 }
 
-// Waiting counts the calls that wait for another attempt, in messages up to the given one.
-func (l *Ledger) Waiting(to uint64) (calls int64) {
+// WaitingCalls counts the calls that wait for another attempt, in messages up to the given one.
+func (l *Ledger) WaitingCalls(to uint64) (calls int64) {
 	for _, a := range l.Accounts {
 		for ref, r := range a.Retries {
 			if ref.Seq <= to {
@@ -104,24 +69,8 @@ func (l *Ledger) Finish(to uint64) {
 	}
 }
 
-// Behind returns the destinations that have pending calls in messages before the given one.
-func (l *Ledger) Behind(before uint64) (names []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, a := range l.Accounts {
-		pending := a.Fresh > 0 && a.Floor+1 < before
-		for ref := range a.Retries {
-			pending = pending || ref.Seq < before
-		}
-		if pending {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// OpenParts yields the parts of a message whose first attempt has not ended.
-func (a *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
+// UnattemptedParts yields the parts of a message whose first attempt has not ended.
+func (a *Account) UnattemptedParts(m *record.Calls) iter.Seq[record.Ref] {
 	return func(yield func(record.Ref) bool) {
 		if m.Kind != record.KindCalls || !a.Takes(m.Seq, m.Name) {
 			return
@@ -134,9 +83,9 @@ func (a *Account) OpenParts(m *record.Calls) iter.Seq[record.Ref] {
 	}
 }
 
-// Untried counts the calls of a message whose first attempt has not ended.
-func (a *Account) Untried(m *record.Calls) (calls int64) {
-	for ref := range a.OpenParts(m) {
+// UnattemptedIn counts the calls of a message whose first attempt has not ended.
+func (a *Account) UnattemptedIn(m *record.Calls) (calls int64) {
+	for ref := range a.UnattemptedParts(m) {
 		calls += int64(record.PartSize(m.Calls, ref.Part))
 	}
 	return calls

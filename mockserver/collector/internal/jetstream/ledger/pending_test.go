@@ -12,7 +12,7 @@ import (
 
 // TestPendingMessagesAreNeeded checks which messages may be removed. crm finishes message 3 last.
 func TestPendingMessagesAreNeeded(t *testing.T) {
-	l := New()
+	l := NewLive(New())
 	outcomes := uint64(0)
 	end := func(o record.Outcome) {
 		o.Attached, o.Accepted = map[string]uint64{"crm": 1, "mail": 2}[o.Destination], time.UnixMilli(int64(o.Ref.Seq))
@@ -26,8 +26,8 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 		three, four := l.Behind(3), l.Behind(4)
 		slices.Sort(four)
 		ledgers, _ := l.Ledgers()
-		got := fmt.Sprintf("finished %d, first outcome %d, behind 3: %v, behind 4: %v, untried %d, waiting %d and %d, oldest %d",
-			l.Finished(), l.FirstOutcome(), three, four, l.Untried(), l.Waiting(2), l.Waiting(3), max(0, ledgers[0].OldestPending.UnixMilli()))
+		got := fmt.Sprintf("finished %d, first outcome %d, behind 3: %v, behind 4: %v, unattempted %d, waiting %d and %d, oldest %d",
+			l.Finished(), l.ledger.FirstOutcome(), three, four, l.ledger.Unattempted(), l.ledger.WaitingCalls(2), l.ledger.WaitingCalls(3), max(0, ledgers[0].OldestPending.UnixMilli()))
 		if got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
@@ -41,28 +41,28 @@ func TestPendingMessagesAreNeeded(t *testing.T) {
 		m.Seq = uint64(i + 1)
 		l.ReadCalls(m)
 	}
-	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm mail], untried 8, waiting 0 and 0, oldest 0")
+	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm mail], unattempted 8, waiting 0 and 0, oldest 0")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 1, Again: []int{0, 2}})
-	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm mail], untried 5, waiting 0 and 2, oldest 3")
+	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm mail], unattempted 5, waiting 0 and 2, oldest 3")
 	end(record.Outcome{Destination: "mail", Ref: record.Ref{Seq: 3}, Attempt: 1, Delivered: 3})
-	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm], untried 2, waiting 0 and 2, oldest 3")
+	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm], unattempted 2, waiting 0 and 2, oldest 3")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 4}, Attempt: 1, Low: 5, Again: []int{0, 1}})
-	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm], untried 0, waiting 0 and 2, oldest 3")
+	check("finished 2, first outcome 1, behind 3: [], behind 4: [crm], unattempted 0, waiting 0 and 2, oldest 3")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 3}, Attempt: 2, Delivered: 2})
-	check("finished 3, first outcome 3, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 4")
+	check("finished 3, first outcome 3, behind 3: [], behind 4: [], unattempted 0, waiting 0 and 0, oldest 4")
 	end(record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 4}, Attempt: 2, Delivered: 2})
-	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 0")
+	check("finished 4, first outcome 6, behind 3: [], behind 4: [], unattempted 0, waiting 0 and 0, oldest 0")
 	l.ReadCalls(&record.Calls{Seq: 5, Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateDelivered), Oldest: 3}})
-	check("finished 4, first outcome 6, behind 3: [], behind 4: [], untried 0, waiting 0 and 0, oldest 3")
+	check("finished 4, first outcome 6, behind 3: [], behind 4: [], unattempted 0, waiting 0 and 0, oldest 3")
 }
 
 func TestFloorsAdvance(t *testing.T) {
-	l := New()
+	l := NewLive(New())
 	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 1})
 	l.ReadCalls(&record.Calls{Seq: 3, Kind: record.KindAttach, Name: "crm", Control: record.Control{Sources: []string{"ios"}}})
-	a := l.Accounts["crm"]
-	if _, fresh := l.Ledgers(); l.CanAdvance("crm") || l.Finished() != 1 || !slices.Equal(l.Behind(3), []string{"crm"}) || !fresh["crm"] {
+	a := l.ledger.Accounts["crm"]
+	if _, unattempted := l.Ledgers(); l.CanAdvance("crm") || l.Finished() != 1 || !slices.Equal(l.Behind(3), []string{"crm"}) || !unattempted["crm"] {
 		t.Error("the first attempt of message 2 has not finished")
 	}
 	end := record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2}, Attempt: 1, Delivered: 1}
@@ -78,7 +78,7 @@ func TestFloorsAdvance(t *testing.T) {
 		{func() { l.Advance("crm", 1, 2) }, "floor 2, false, sources []"},
 		{func() { l.Advance("crm", 1, 1) }, "floor 2, false, sources []"},
 		{func() { l.Advance("crm", 1, 9) }, "floor 3, false, sources [ios]"}, // message 4 is not read yet
-		{func() { l.Finish(4) }, "floor 4, false, sources [ios]"},
+		{func() { l.ledger.Finish(4) }, "floor 4, false, sources [ios]"},
 	} {
 		c.advance()
 		if got := fmt.Sprintf("floor %d, %t, sources %v", a.Floor, l.CanAdvance("crm"), a.Sources()); got != c.want {

@@ -14,13 +14,13 @@ import (
 // A Recount counts calls independently of the ledger. It tracks every part of every message until
 // the part is finished.
 type Recount struct {
-	Now      *Claim
+	Now      *State
 	Calls    uint64 // sequence number of the last message read from CALLS
 	Accounts map[string]*Recounted
 }
 
-// NewRecount returns a recount that starts with the base and is compared with a claim.
-func NewRecount(base *Ledger, now *Claim) *Recount {
+// NewRecount returns a recount that starts with the base and is compared with a state.
+func NewRecount(base *Ledger, now *State) *Recount {
 	r := &Recount{Now: now, Calls: base.Calls, Accounts: map[string]*Recounted{}}
 	for name, a := range base.Accounts {
 		r.Accounts[name] = a.verified()
@@ -28,8 +28,8 @@ func NewRecount(base *Ledger, now *Claim) *Recount {
 	return r
 }
 
-// A Claim is the state of the ledger when the recount began.
-type Claim struct {
+// A State is the state of the ledger when a recount began.
+type State struct {
 	Calls, Outcomes uint64
 	ledgers         []tracking.Ledger
 	Tried           map[string]triedTo
@@ -49,8 +49,8 @@ type Recounted struct {
 	Waiting     map[uint64]waitingPart // keyed by Ref.Number
 }
 
-// A waitingPart is a part that waits for a retry, or an untried replay. Its size is small, because
-// there can be many parts.
+// A waitingPart is a part that waits for a retry, or a replay that was not attempted. Its size is
+// small, because there can be many parts.
 type waitingPart struct {
 	Accepted int64 // acceptance time of the oldest call, in Unix milliseconds
 	Attempt  int32
@@ -67,7 +67,7 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 
 // verified returns the initial state of the recount of a destination.
 func (a *Account) verified() *Recounted {
-	v := newRecounted(a.Ledger, a.Attached, a.Scopes[len(a.Scopes)-1].Sources)
+	v := newRecounted(a.Totals, a.Attached, a.Scopes[len(a.Scopes)-1].Sources)
 	v.Losses = slices.Clone(a.losses)
 	for ref, r := range a.Retries {
 		v.Waiting[ref.Number()] = waitingPart{Accepted: r.accepted, Attempt: int32(r.Attempt), Calls: uint16(r.calls), Stored: record.IsParked(r.Due)}
@@ -75,10 +75,10 @@ func (a *Account) verified() *Recounted {
 	return v
 }
 
-// AddOpen adds the parts of a message that have an unfinished first attempt. before is the account in
-// the base.
-func (r *Recounted) AddOpen(before *Account, m *record.Calls) {
-	if before.Untried(m) == 0 {
+// AddUnattempted adds the parts of a message that have an unfinished first attempt. before is the
+// account in the base.
+func (r *Recounted) AddUnattempted(before *Account, m *record.Calls) {
+	if before.UnattemptedIn(m) == 0 {
 		return
 	}
 	r.Undelivered.add(m.Seq, m.Calls, m.At)
@@ -87,20 +87,6 @@ func (r *Recounted) AddOpen(before *Account, m *record.Calls) {
 			r.Undelivered.end(ref)
 		}
 	}
-}
-
-// Claim returns the current state of the ledger, to be compared with a recount. acknowledged contains
-// the acknowledged positions of the consumers.
-func (l *Ledger) Claim(acknowledged map[string]uint64) *Claim {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ledgers, _ := l.ledgersNow()
-	v := &Claim{Calls: l.Calls, Outcomes: l.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
-	v.Losses.Lost, v.Losses.Gone = slices.Clone(l.Lost), slices.Clone(l.Gone)
-	for name, a := range l.Accounts {
-		v.Tried[name] = triedTo{a.Floor, acknowledged[name]}
-	}
-	return v
 }
 
 // Accept counts a message of CALLS.
@@ -141,7 +127,7 @@ func (r *Recount) Count(o *record.Outcome) {
 			o.Ref.Seq, o.Ref.Part, o.Attempt, o.Calls(), calls)
 	}
 	a.Delivered += int64(o.Delivered)
-	filtered, failed := o.Ended()
+	filtered, failed := o.FilteredAndFailed()
 	a.Filtered += filtered
 	a.Failed += failed
 	if len(o.Again) > 0 {
@@ -182,7 +168,7 @@ func (r *Recounted) AddPending(calls int, at time.Time) {
 	}
 }
 
-// Compare returns the recount of each destination, with its differences from the claim.
+// Compare returns the recount of each destination, with its differences from the ledger.
 func (r *Recount) Compare() []journal.Verification {
 	var all []journal.Verification
 	for _, l := range r.Now.ledgers {

@@ -25,7 +25,7 @@ func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (pr
 		{Kind: record.KindReplay, Name: "crm", Calls: 2, Control: record.Control{From: uint8(tracking.StateFailed)}},
 		{Kind: record.KindLost, Name: "none", Control: record.Control{First: 12, Last: 12}},
 	}
-	l := New()
+	l := NewLive(New())
 	for i, m := range calls {
 		m.Seq, m.At, m.Oldest = uint64(i+1), time.UnixMilli(int64(i+1)), 1
 		l.ReadCalls(m)
@@ -33,7 +33,7 @@ func recount(t *testing.T, outcomes []record.Outcome, change func(*Recount)) (pr
 	if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: 1, All: outcomes}); err != nil {
 		t.Fatal(err)
 	}
-	r := NewRecount(New(), l.Claim(map[string]uint64{"crm": 7}))
+	r := NewRecount(New(), l.State(map[string]uint64{"crm": 7}))
 	if r.Now.Tried["crm"] != (triedTo{Floor: 3, Acknowledged: 7}) {
 		t.Errorf("got %+v", r.Now.Tried)
 	}

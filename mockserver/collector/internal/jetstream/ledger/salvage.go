@@ -31,10 +31,10 @@ type Salvage struct {
 	calls, outcomes Extent
 	known           uint64           // the ledger's position in CALLS
 	noted           map[uint64]bool  // later messages that are missing, but are in the recent file
-	stored          map[string]int64 // number of untried calls that are still stored, keyed by destination
+	stored          map[string]int64 // number of unattempted calls that are still stored, keyed by destination
 }
 
-// Salvage starts a salvage. The salvage has exclusive use of the ledger until End.
+// Salvage starts a salvage.
 func (l *Ledger) Salvage(calls, outcomes Extent) *Salvage {
 	l.Frozen = true // missing messages are skipped, and their outcomes may still follow
 	return &Salvage{ledger: l, calls: calls, outcomes: outcomes, known: l.Calls, noted: map[uint64]bool{}, stored: map[string]int64{}}
@@ -50,8 +50,8 @@ func (s *Salvage) ReadNoted(all []record.Accepted) {
 		for name, a := range s.ledger.Accounts {
 			switch {
 			case m.Destination == "" && a.Takes(m.Seq, m.Source):
-				a.Ledger.Accepted += int64(m.Calls)
-				a.Fresh += int64(m.Calls)
+				a.Totals.Accepted += int64(m.Calls)
+				a.Unattempted += int64(m.Calls)
 			case m.Destination == name && a.Attached < m.Seq:
 				a.replay(&record.Calls{Seq: m.Seq, Calls: m.Calls, Control: record.Control{From: uint8(m.From)}})
 			}
@@ -68,8 +68,8 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 	a := s.ledger.Accounts[o.Destination]
 	unknown := o.Ref.Seq > s.known && !s.calls.Has(o.Ref.Seq) && !s.noted[o.Ref.Seq]
 	if a != nil && a.Attached == o.Attached && o.Attempt == 1 && unknown && !a.Ended(o.Ref) {
-		a.Ledger.Accepted += int64(o.Calls())
-		a.Fresh += int64(o.Calls())
+		a.Totals.Accepted += int64(o.Calls())
+		a.Unattempted += int64(o.Calls())
 	}
 	s.ledger.Count(o, seq)
 }
@@ -78,17 +78,17 @@ func (s *Salvage) ReadOutcome(o *record.Outcome, seq uint64) {
 func (s *Salvage) First() uint64 {
 	first := s.calls.Last + 1
 	for _, a := range s.ledger.Accounts {
-		if a.Fresh > 0 {
+		if a.Unattempted > 0 {
 			first = min(first, a.Floor+1)
 		}
 	}
 	return first
 }
 
-// FindStored counts the untried calls of a message. Call it with the messages from First on.
+// FindStored counts the unattempted calls of a message. Call it with all messages, starting with First.
 func (s *Salvage) FindStored(m *record.Calls) {
 	for name, a := range s.ledger.Accounts {
-		s.stored[name] += a.Untried(m)
+		s.stored[name] += a.UnattemptedIn(m)
 	}
 }
 
@@ -97,17 +97,17 @@ func (s *Salvage) FindStored(m *record.Calls) {
 func (s *Salvage) End(beyond uint64, at time.Time, cause string) (lost map[string]int64) {
 	lost = map[string]int64{}
 	for name, a := range s.ledger.Accounts {
-		if n := a.dropGone(s.calls, s.outcomes, s.stored[name]); n != 0 {
+		if n := a.dropLost(s.calls, s.outcomes, s.stored[name]); n != 0 {
 			lost[name] = n
 			a.lose(n, at, cause)
 		}
 	}
 	l := s.ledger
 	l.Calls, l.Outcomes, l.Frozen = max(s.calls.Last, beyond), s.outcomes.Last, false
-	l.Gone = addSpans(l.Gone, s.outcomes.Holes...)
-	l.Lost = addSpans(l.Lost, s.calls.Holes...)
+	l.LostOutcomes = addSpans(l.LostOutcomes, s.outcomes.Holes...)
+	l.LostCalls = addSpans(l.LostCalls, s.calls.Holes...)
 	if beyond > s.calls.Last {
-		l.Lost = addSpans(l.Lost, record.Span{First: s.calls.Last + 1, Last: beyond})
+		l.LostCalls = addSpans(l.LostCalls, record.Span{First: s.calls.Last + 1, Last: beyond})
 	}
 	return lost
 }
@@ -122,11 +122,11 @@ func addSpans(spans []record.Span, more ...record.Span) []record.Span {
 	return spans
 }
 
-// dropGone removes pending calls that are no longer stored, and returns their number. stored is the
-// number of untried calls that are still stored.
-func (a *Account) dropGone(calls, outcomes Extent, stored int64) (lost int64) {
-	lost = a.Fresh - stored
-	a.Fresh = stored
+// dropLost removes pending calls that are no longer stored, and returns their number. stored is the
+// number of unattempted calls that are still stored.
+func (a *Account) dropLost(calls, outcomes Extent, stored int64) (lost int64) {
+	lost = a.Unattempted - stored
+	a.Unattempted = stored
 	for ref, r := range a.Retries {
 		if !calls.Has(ref.Seq) {
 			lost += int64(r.calls)

@@ -16,14 +16,15 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	outcome := func(seq uint64, part, attempt, delivered int, again ...int) record.Outcome {
 		return record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: seq, Part: part}, Attempt: attempt, Delivered: delivered, Again: again}
 	}
-	l := New()
+	live := NewLive(New())
+	l := live.ledger
 	l.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "crm"})
 	l.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindAttach, Name: "mail", Control: record.Control{Sources: []string{"ios"}}})
 	third := &record.Calls{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 3}
 	l.ReadCalls(third)
 	l.ReadCalls(&record.Calls{Seq: 4, Kind: record.KindCalls, Name: "web", Calls: 2})
 	for i, o := range []record.Outcome{outcome(3, 0, 1, 2, 0), outcome(4, 0, 1, 1, 0)} {
-		if err := l.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: []record.Outcome{o}}); err != nil {
+		if err := live.ReadOutcomes(t.Context(), &record.Outcomes{Seq: uint64(i + 1), All: []record.Outcome{o}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,25 +69,25 @@ func TestSalvageCountsEachLostCallOnce(t *testing.T) {
 	if want := map[string]int64{"crm": 9}; !reflect.DeepEqual(lost, want) {
 		t.Errorf("lost %v, want %v", lost, want)
 	}
-	ledgers, _ := l.Ledgers()
+	ledgers, _ := live.Ledgers()
 	ledgers[0].OldestPending = time.Time{}
 	want := tracking.Ledger{Destination: "crm", Accepted: 16, Delivered: 5, Pending: 2, Lost: 9}
 	if ledgers[0] != want || !want.Holds() || ledgers[1] != (tracking.Ledger{Destination: "mail"}) {
 		t.Errorf("got %+v", ledgers)
 	}
-	recount := NewRecount(l, l.Claim(nil))
+	recount := NewRecount(l, live.State(nil))
 	if losses := recount.Accounts["crm"].Losses; !reflect.DeepEqual(losses, []journal.Loss{{At: at, Calls: 9, Cause: "because"}}) {
 		t.Errorf("losses: %+v", losses)
 	}
-	if known := recount.Now.Losses; !known.IsKnownLoss(record.Span{First: 6, Last: 8}) || !known.IsGone(record.Span{First: 1, Last: 1}) {
+	if known := recount.Now.Losses; !known.IsLostCall(record.Span{First: 6, Last: 8}) || !known.IsLostOutcome(record.Span{First: 1, Last: 1}) {
 		t.Errorf("the recount does not know the losses: %+v", known)
 	}
 	if r := l.Accounts["crm"].Retries; len(r) != 1 || r[record.Ref{Seq: 3}].calls != 1 || r[record.Ref{Seq: 3}].Outcome != 0 {
 		t.Errorf("the retry of message 3 must not refer to the lost outcome: %+v", r)
 	}
 	if l.Calls != 8 || l.Outcomes != 4 || l.Frozen ||
-		!reflect.DeepEqual(l.Gone, []record.Span{{First: 1, Last: 1}}) ||
-		!reflect.DeepEqual(l.Lost, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
+		!reflect.DeepEqual(l.LostOutcomes, []record.Span{{First: 1, Last: 1}}) ||
+		!reflect.DeepEqual(l.LostCalls, []record.Span{{First: 4, Last: 4}, {First: 6, Last: 8}}) {
 		t.Errorf("got %+v", l)
 	}
 	if tried := l.Accounts["crm"].Tried; !tried(record.Ref{Seq: 3}, 1) || tried(record.Ref{Seq: 3}, 2) || tried(record.Ref{Seq: 5}, 1) {
@@ -99,7 +100,7 @@ func TestSalvageKeepsIntactStreams(t *testing.T) {
 	l := testLedger()
 	before := l.Encode()
 	want, _ := l.Ledgers()
-	s := l.Salvage(Extent{First: 1, Last: 8}, Extent{First: 1, Last: 1})
+	s := l.ledger.Salvage(Extent{First: 1, Last: 8}, Extent{First: 1, Last: 1})
 	for _, m := range []*record.Calls{{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300}, {Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10}} {
 		s.FindStored(m)
 	}

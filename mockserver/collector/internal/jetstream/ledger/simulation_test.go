@@ -25,7 +25,7 @@ type simulation struct {
 	attached map[string]uint64
 	open     []attempt // unfinished attempts
 	ended    []record.Outcome
-	ledger   *Ledger
+	ledger   *Live
 	stored   []byte // encoded ledger at an earlier time
 	base     []byte // encoded ledger after the last loss
 	gone     map[uint64]bool
@@ -44,7 +44,7 @@ func TestSimulatedCrashes(t *testing.T) {
 	seed, _ := strconv.ParseUint(os.Getenv("LEDGER_SEED"), 10, 64)
 	steps, _ := strconv.Atoi(os.Getenv("LEDGER_STEPS"))
 	s := &simulation{
-		T: t, random: rand.New(rand.NewPCG(seed, 1)), ledger: New(),
+		T: t, random: rand.New(rand.NewPCG(seed, 1)), ledger: NewLive(New()),
 		want: map[string]*tracking.Ledger{}, attached: map[string]uint64{}, gone: map[uint64]bool{},
 	}
 	s.stored = s.ledger.Encode()
@@ -188,9 +188,9 @@ func (s *simulation) read(outcomes int) {
 
 // crash resets the ledger to its stored state.
 func (s *simulation) crash() {
-	var err error
-	s.ledger, err = Decode(s.stored)
+	stored, err := Decode(s.stored)
 	require.NoError(s, err)
+	s.ledger = NewLive(stored)
 	calls, outcomes := s.ledger.Position()
 	for _, m := range s.calls[calls:] {
 		s.ledger.ReadCalls(m)
@@ -206,7 +206,7 @@ func (s *simulation) lose() {
 	s.recount()
 	l, err := Decode(s.stored)
 	require.NoError(s, err)
-	position, outcomes := l.Position()
+	position, outcomes := l.Calls, l.Outcomes
 	calls := Extent{First: 1, Last: uint64(len(s.calls))}
 	from := s.random.Uint64N(calls.Last)
 	if behind := calls.Last - position; behind > 0 && s.random.IntN(4) > 0 {
@@ -262,11 +262,11 @@ func (s *simulation) lose() {
 	}
 	s.each(calls, salvage.First(), salvage.FindStored)
 	salvage.End(uint64(len(s.calls)), time.UnixMilli(1), "because")
-	s.ledger, s.base = l, l.Encode()
+	s.ledger, s.base = NewLive(l), l.Encode()
 	s.stored = s.base
 }
 
-// each calls read with the remaining messages of CALLS, from message first on.
+// each calls read with the remaining messages of CALLS, starting with message first.
 func (s *simulation) each(calls Extent, first uint64, read func(*record.Calls)) {
 	for seq := first; seq <= calls.Last; seq++ {
 		if calls.Has(seq) {
@@ -288,13 +288,13 @@ func (s *simulation) check() {
 func (s *simulation) recount() {
 	base, err := Decode(s.base)
 	require.NoError(s, err)
-	r := NewRecount(base, s.ledger.Claim(nil))
+	r := NewRecount(base, s.ledger.State(nil))
 	for i, m := range s.calls {
 		if uint64(i) >= base.Calls {
 			r.Accept(m)
 		} else if m.Kind == record.KindCalls && !s.gone[m.Seq] {
 			for name, a := range base.Accounts {
-				r.Accounts[name].AddOpen(a, m)
+				r.Accounts[name].AddUnattempted(a, m)
 			}
 		}
 	}

@@ -8,9 +8,8 @@
 // If a destination is delivered in order and several processes share the journal, one process
 // at a time owns the destination. See ownership.go.
 //
-// Lock order: the ledger is queried while the lock of a queue is held, and the lock is released
-// only after the parts that have not ended are in items. Otherwise, a part that ends in between
-// would be leased again.
+// Lock order: Queue.mu before the ledger's lock. Queue.mu stays locked until the unattempted parts
+// are in items. Otherwise, a part that ends in between would be leased again.
 //
 // See state.go for the state of a queue and of an item.
 package queue

@@ -28,19 +28,19 @@ func (q *Queue) awaitLedger(ctx context.Context, seq uint64) error {
 	return ctx.Err()
 }
 
-// openParts returns the parts of a message of CALLS whose first attempt has not ended. The
+// unattemptedParts returns the parts of a message of CALLS whose first attempt has not ended. The
 // caller holds the lock until the parts are in items. Otherwise a part that ends in between
 // would be leased again.
-func (q *Queue) openParts(m *record.Calls) (open []record.Ref) {
+func (q *Queue) unattemptedParts(m *record.Calls) (parts []record.Ref) {
 	q.set.ledger.With(q.name, func(a *ledger.Account) {
 		if a.Attached == q.attached {
-			open = slices.Collect(a.OpenParts(m))
+			parts = slices.Collect(a.UnattemptedParts(m))
 		}
 	})
-	return open
+	return parts
 }
 
-// addMessage adds the open parts of a message. It reports whether the message is now in the
+// addMessage adds the unattempted parts of a message. It reports whether the message is now in the
 // queue, possibly from an earlier delivery. The caller holds the lock.
 func (q *Queue) addMessage(m *record.Calls, payload []byte, msg *nats.Msg) bool {
 	if p := q.messages[m.Seq]; p != nil {
@@ -49,13 +49,13 @@ func (q *Queue) addMessage(m *record.Calls, payload []byte, msg *nats.Msg) bool 
 		}
 		return true
 	}
-	open := q.openParts(m)
-	if len(open) == 0 {
+	parts := q.unattemptedParts(m)
+	if len(parts) == 0 {
 		return false
 	}
-	p := &pendingMessage{msg: msg, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload, traces: m.Traces}
+	p := &pendingMessage{msg: msg, calls: m.Calls, at: m.At, source: m.Name, left: len(parts), payload: payload, traces: m.Traces}
 	q.messages[m.Seq] = p
-	for _, ref := range open {
+	for _, ref := range parts {
 		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, message: p, since: time.Now()})
 	}
 	return true

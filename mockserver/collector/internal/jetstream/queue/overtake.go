@@ -145,7 +145,7 @@ func (q *Queue) sources(ctx context.Context) (sources []string, err error) {
 		return nil, err
 	}
 	for subject := range subjects {
-		_, tok := q.set.Names.Kind(subject)
+		_, tok := q.set.Names.Split(subject)
 		source, err := record.Untoken(tok)
 		if err != nil {
 			return nil, err
@@ -230,8 +230,8 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	err := set.EachClaim(ctx, func(writer uint64, claimed []string) {
-		if slices.Contains(claimed, destination) {
+	err := set.EachPresence(ctx, func(writer uint64, listed []string) {
+		if slices.Contains(listed, destination) {
 			first = min(first, writer)
 		}
 	})

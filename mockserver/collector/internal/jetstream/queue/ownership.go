@@ -141,8 +141,8 @@ func (o *ownership) acquire(ctx context.Context) error {
 	}
 }
 
-// watchClaim returns a channel for claims, from message next on. The channel contains at most one claim:
-// a newer claim replaces it. The watch ends with ctx.
+// watchClaim returns a channel for claims, starting with message next. The channel contains at most
+// one claim: a newer claim replaces it. The watch ends with ctx.
 func (o *ownership) watchClaim(ctx context.Context, next uint64) <-chan *jetstream.RawStreamMsg {
 	changed := make(chan *jetstream.RawStreamMsg, 1)
 	t := o.queue.set.Tail(record.StreamState, next, func(m *jetstream.RawStreamMsg) error {
@@ -178,7 +178,7 @@ func (o *ownership) storeClaim(ctx context.Context, by string) error {
 	m.Data = []byte(by)
 	store.ExpectLast(m, o.claimSeq)
 	set := o.queue.set
-	ctx, stop, err := set.While(ctx, 0)
+	ctx, stop, err := set.WritableContext(ctx, 0)
 	if err != nil {
 		return err
 	}

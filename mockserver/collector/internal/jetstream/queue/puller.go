@@ -82,7 +82,7 @@ func (p *puller) begin() {
 // consumer returns the consumer, and creates it if it is missing. Messages that it delivered in an
 // earlier session may have been lost. A shared consumer redelivers them after AckWait. If only this
 // process uses the consumer, that is too late: later messages would be delivered first and raise the
-// low-water mark. So consumer then replaces it.
+// low-water mark. So consumer deletes it and creates a new one.
 func (p *puller) consumer(ctx context.Context) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()

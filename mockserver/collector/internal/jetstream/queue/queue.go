@@ -159,8 +159,8 @@ func (q *Queue) receiveRetry(_ context.Context, m *nats.Msg, meta *nats.MsgMetad
 	if set.ledger.Reached(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
-	var waits ledger.Waiting // the retry according to the ledger
-	q.mu.Lock()              // before reading the ledger, see openParts
+	var waits ledger.PendingRetry // the retry according to the ledger
+	q.mu.Lock()                   // before reading the ledger, see unattemptedParts
 	set.ledger.With(q.name, func(a *ledger.Account) {
 		if a.Attached == q.attached {
 			waits = a.Retries[it.Ref]
@@ -186,7 +186,7 @@ func (q *Queue) receiveRetry(_ context.Context, m *nats.Msg, meta *nats.MsgMetad
 	if have == nil && waits.Attempt > it.Attempt {
 		// This attempt has ended, but a process was killed before it removed the
 		// message and scheduled the next attempt.
-		if err := set.settler.RestoreRetry(set.Ctx, ledger.Retry{Destination: q.name, Ref: it.Ref, Waiting: waits}); err != nil {
+		if err := set.settler.RestoreRetry(set.Ctx, ledger.Retry{Destination: q.name, Ref: it.Ref, PendingRetry: waits}); err != nil {
 			set.Log.Warn("restoring a retry failed; retrying", "destination", q.name, "error", err)
 			_ = m.NakWithDelay(time.Second)
 			return

@@ -38,7 +38,7 @@ var errTakenOver = errors.New("journal: another collector delivers to the destin
 // writes. The first outcome after a pause is written immediately.
 type results struct {
 	store   *store.Store
-	ledger  *ledger.Ledger
+	ledger  *ledger.Live
 	number  *atomic.Uint64  // number of the last message that this process has written
 	ctx     context.Context // done when writing stops
 	stop    context.CancelCauseFunc
@@ -71,7 +71,7 @@ type resultState struct {
 }
 
 // newResults returns a writer of outcomes to a subject.
-func newResults(s *store.Store, l *ledger.Ledger, number *atomic.Uint64, subject string) *results {
+func newResults(s *store.Store, l *ledger.Live, number *atomic.Uint64, subject string) *results {
 	r := &results{store: s, ledger: l, number: number, subject: subject, queue: make(chan *pendingResult, resultsQueue)}
 	r.ctx, r.stop = context.WithCancelCause(s.Ctx)
 	return r
@@ -205,7 +205,7 @@ func (r *results) counted(m *nats.Msg, id record.WriteID, accounted <-chan []boo
 	if err := r.publish(r.ctx, m, id); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := s.While(s.Ctx, store.PublishTimeout)
+	ctx, stop, err := s.WritableContext(s.Ctx, store.PublishTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (r *results) publish(ctx context.Context, m *nats.Msg, id record.WriteID) e
 // newest finds the newest message of the subject. It returns errTakenOver if that message is
 // not from this ownership.
 func (r *results) newest(ctx context.Context) (id record.WriteID, err error) {
-	ctx, stop, err := r.store.While(ctx, store.RequestTimeout)
+	ctx, stop, err := r.store.WritableContext(ctx, store.RequestTimeout)
 	if err != nil {
 		return id, err
 	}
@@ -278,7 +278,7 @@ func (r *results) fence(ctx context.Context) error {
 		if err == nil && stored == id {
 			return nil
 		}
-		if err == nil || errors.Is(err, errTakenOver) { // the previous owner has taken over
+		if err == nil || errors.Is(err, errTakenOver) { // the newest message is from another owner
 			err = r.publish(ctx, m, id)
 		}
 		if err == nil || pause.For(ctx, fencePause) != nil {

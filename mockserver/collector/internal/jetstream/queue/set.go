@@ -25,7 +25,7 @@ func NewSet(s *store.Store, settler Settler) *Set {
 }
 
 // Begin sets the ledger and starts writing outcomes.
-func (set *Set) Begin(l *ledger.Ledger) {
+func (set *Set) Begin(l *ledger.Live) {
 	set.ledger = l
 	set.results = newResults(set.Store, l, &set.written, set.Names.Subject("o"))
 	set.Work.Go(set.results.run)
@@ -229,7 +229,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 	waits := false
 	set.ledger.With(q.name, func(a *ledger.Account) {
 		if w, retrying := a.Retries[ref]; retrying {
-			it.Retry = ledger.Retry{Destination: destination, Ref: ref, Waiting: w}.Stored()
+			it.Retry = ledger.Retry{Destination: destination, Ref: ref, PendingRetry: w}.Stored()
 		}
 		waits = a.Attached == q.attached && !a.Tried(ref, attempt)
 	})

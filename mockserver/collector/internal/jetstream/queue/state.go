@@ -22,7 +22,7 @@ import (
 type Set struct {
 	*store.Store
 	settler  Settler
-	ledger   *ledger.Ledger
+	ledger   *ledger.Live
 	results  *results
 	written  atomic.Uint64  // number of messages with outcomes, used to name them
 	unstored pause.InFlight // failed calls that are not stored in FAILED yet, keyed by destination

@@ -54,7 +54,7 @@ type FailedMessage struct {
 // ParseFailed parses a message of FAILED.
 func (n Names) ParseFailed(raw *jetstream.RawStreamMsg) (*FailedMessage, error) {
 	f := &FailedMessage{Seq: raw.Sequence, IDs: raw.Header.Get(HeaderIDs), Data: raw.Data, Traces: raw.Header.Get(HeaderTraces)}
-	_, rest := n.Kind(raw.Subject)
+	_, rest := n.Split(raw.Subject)
 	tok, last, _ := strings.Cut(rest, ".")
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {

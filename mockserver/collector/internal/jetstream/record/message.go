@@ -58,7 +58,7 @@ type Calls struct {
 // ParseCalls parses a message of CALLS.
 func (n Names) ParseCalls(raw *jetstream.RawStreamMsg) (*Calls, error) {
 	h := raw.Header
-	kind, tok := n.Kind(raw.Subject)
+	kind, tok := n.Split(raw.Subject)
 	m := &Calls{Seq: raw.Sequence, Kind: kind, IDs: h.Get(HeaderIDs), Traces: h.Get(HeaderTraces)}
 	var err error
 	if kind == KindCalls || kind == KindReplay {

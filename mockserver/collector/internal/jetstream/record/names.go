@@ -32,10 +32,10 @@ func (n Names) Subject(tokens ...string) string {
 	return n.Prefix + "." + strings.Join(tokens, ".")
 }
 
-// Kind returns the first and second token after the prefix.
-func (n Names) Kind(subject string) (kind, token string) {
-	kind, token, _ = strings.Cut(strings.TrimPrefix(subject, n.Prefix+"."), ".")
-	return kind, token
+// Split returns the first token after the prefix, and the remaining tokens.
+func (n Names) Split(subject string) (kind, rest string) {
+	kind, rest, _ = strings.Cut(strings.TrimPrefix(subject, n.Prefix+"."), ".")
+	return kind, rest
 }
 
 // Consumer returns the name of a destination's consumer. Long names are hashed, because the server

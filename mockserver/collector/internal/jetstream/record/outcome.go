@@ -86,8 +86,9 @@ func reasonOf(text string) (reason string, filtered bool) {
 	return strings.CutPrefix(text, filteredMark)
 }
 
-// Ended returns the number of filtered calls, whether they are kept or not, and of failed calls.
-func (o *Outcome) Ended() (filtered, failed int64) {
+// FilteredAndFailed returns the number of filtered calls, whether they are kept or not, and of failed
+// calls.
+func (o *Outcome) FilteredAndFailed() (filtered, failed int64) {
 	for i := range o.Failed {
 		if o.Failed[i].Filtered {
 			filtered++

@@ -211,16 +211,16 @@ func (n *NATS) monitorClient() (*http.Client, error) {
 // stopped, varz still contains its configuration. readVarz then removes the configuration.
 func readVarz(ctx context.Context, client *http.Client, address string) (v varz, err error) {
 	address = strings.TrimSuffix(address, "/")
-	answer, err := get(ctx, client, address+"/varz")
+	response, err := get(ctx, client, address+"/varz")
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", answer.Request.URL.Redacted(), answer.Status)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return v, fmt.Errorf("journal: nats.monitor: %s responded with %s", response.Request.URL.Redacted(), response.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxVarz)).Decode(&v); err != nil {
-		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", answer.Request.URL.Redacted(), err)
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxVarz)).Decode(&v); err != nil {
+		return v, fmt.Errorf("journal: nats.monitor: the response of %s cannot be read: %w", response.Request.URL.Redacted(), err)
 	}
 	health, err := get(ctx, client, address+"/healthz?js-enabled-only=true")
 	if err != nil {
@@ -238,36 +238,36 @@ func get(ctx context.Context, client *http.Client, url string) (*http.Response, 
 	if err != nil {
 		return nil, fmt.Errorf("journal: nats.monitor: %w", err)
 	}
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("journal: nats.monitor: %w", err)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // ping queries all servers with one request. It returns no reports if the request is not permitted.
 func (c *Cluster) ping(ctx context.Context) ([]varz, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	answers, err := c.NC.SubscribeSync(c.NC.NewInbox())
+	responses, err := c.NC.SubscribeSync(c.NC.NewInbox())
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	defer func() { _ = answers.Unsubscribe() }()
-	if err := c.NC.PublishRequest(subjectVarz, answers.Subject, nil); err != nil {
+	defer func() { _ = responses.Unsubscribe() }()
+	if err := c.NC.PublishRequest(subjectVarz, responses.Subject, nil); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	var all []varz
 	for {
-		m, err := answers.NextMsgWithContext(ctx)
+		m, err := responses.NextMsgWithContext(ctx)
 		if err != nil || m.Header.Get("Status") == "503" {
 			return all, nil // no more responses
 		}
-		var answer struct {
+		var response struct {
 			Data varz `json:"data"`
 		}
-		if json.Unmarshal(m.Data, &answer) == nil && answer.Data.Name != "" {
-			all = append(all, answer.Data)
+		if json.Unmarshal(m.Data, &response) == nil && response.Data.Name != "" {
+			all = append(all, response.Data)
 		}
 		limited, stop := context.WithTimeout(ctx, serversPause)
 		defer stop()

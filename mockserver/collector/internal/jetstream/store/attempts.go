@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -21,13 +22,13 @@ const (
 	attemptsWaiting = 8 << 20
 )
 
-// An AttemptLog stores records of attempts for the history, if Options.KeepAttempts is set, up to
-// Options.AttemptsBytes. It may lose the last tenth of a second after a kill, and more after
+// An AttemptLog stores records of attempts for the history, within the limits KeepAttempts and
+// AttemptsBytes of the options. It may lose the last tenth of a second after a kill, and more after
 // a power cut. Its methods are safe for concurrent use.
 type AttemptLog struct {
 	store    *Store
 	diskFull func() bool
-	storing  sync.Mutex // held while flush stores records
+	storing  pause.Lock // held while flush stores records
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*recordPiece

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-// connected implements Streams over a connection. Except for Publish, an error is journal.ErrNoAnswer if no
-// server responds.
+// connected implements Streams over a connection. Except for Publish, an error is
+// journal.ErrNoResponse if no server responds.
 type connected struct {
 	nc *nats.Conn
 	js jetstream.JetStream // used only by Publish and request
@@ -30,16 +30,16 @@ func Connected(nc *nats.Conn) (Streams, error) {
 	return &connected{nc: nc, js: js, found: map[string]jetstream.Stream{}}, nil
 }
 
-// request makes a request. It adds journal.ErrNoAnswer to the error if no server responds.
+// request makes a request. It adds journal.ErrNoResponse to the error if no server responds.
 func request[T any](ctx context.Context, c *connected, do func(jetstream.JetStream) (T, error)) (T, error) {
 	result, err := do(c.js)
-	return result, noAnswer(ctx, err)
+	return result, markNoResponse(ctx, err)
 }
 
-// noAnswer adds journal.ErrNoAnswer to the error of a request if no server responded.
-func noAnswer(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() == nil && (isOneOf(err, lostConnection) || isOneOf(err, unanswered)) {
-		return fmt.Errorf("%w: %w", journal.ErrNoAnswer, err)
+// markNoResponse adds journal.ErrNoResponse to the error of a request if no server responded.
+func markNoResponse(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && (isOneOf(err, lostConnection) || isOneOf(err, noResponse)) {
+		return fmt.Errorf("%w: %w", journal.ErrNoResponse, err)
 	}
 	return err
 }

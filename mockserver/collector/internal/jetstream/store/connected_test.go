@@ -33,10 +33,10 @@ func TestErrorsWithoutServers(t *testing.T) {
 		"consumer info":   func(ctx context.Context) error { _, err := lost.Info(ctx); return err },
 		"delete consumer": func(ctx context.Context) error { return js.DeleteConsumer(ctx, "S", "c") },
 	} {
-		assert.ErrorIs(t, do(t.Context()), journal.ErrNoAnswer, name)
+		assert.ErrorIs(t, do(t.Context()), journal.ErrNoResponse, name)
 		err := do(canceled)
 		assert.ErrorIs(t, err, context.Canceled, name)
-		assert.NotErrorIs(t, err, journal.ErrNoAnswer, name)
+		assert.NotErrorIs(t, err, journal.ErrNoResponse, name)
 	}
 }
 

@@ -28,7 +28,7 @@ type consumer struct {
 // Info implements Consumer.
 func (c *consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := c.Consumer.Info(ctx)
-	return info, noAnswer(ctx, err)
+	return info, markNoResponse(ctx, err)
 }
 
 // fetchBytes limits the size of a batch. A larger message is fetched alone. Without a limit, more

@@ -27,8 +27,8 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
-// EachClaim calls f with the destinations of each process of a cluster.
-func (s *Store) EachClaim(ctx context.Context, f func(writer uint64, destinations []string)) error {
+// EachPresence calls f with the destinations of each process of a cluster.
+func (s *Store) EachPresence(ctx context.Context, f func(writer uint64, destinations []string)) error {
 	t := s.Tail(record.StreamState, 1, func(m *jetstream.RawStreamMsg) error {
 		var destinations []string
 		writer, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 16, 64)

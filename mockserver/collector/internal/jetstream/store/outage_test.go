@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutlast interrupts two of three tries by an outage.
-func TestOutlast(t *testing.T) {
+// TestRetryAfterOutage interrupts two of three tries by an outage.
+func TestRetryAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, began := new(Store), 0, time.Now()
 		s.Status.Up()
-		require.NoError(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+		require.NoError(t, s.RetryAfterOutage(t.Context(), func(ctx context.Context) error {
 			if tries++; tries == 3 {
 				return nil
 			}
@@ -30,12 +30,12 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestOutlastTimeLimit checks that the time limit applies to the total of repeated outages.
-func TestOutlastTimeLimit(t *testing.T) {
+// TestRetryAfterOutageTimeLimit checks that the time limit applies to the total of repeated outages.
+func TestRetryAfterOutageTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, tries, readOnly := new(Store), 0, errors.New("read-only")
 		s.Status.Up()
-		require.ErrorIs(t, s.Outlast(t.Context(), func(ctx context.Context) error {
+		require.ErrorIs(t, s.RetryAfterOutage(t.Context(), func(ctx context.Context) error {
 			tries++
 			s.Status.Down(readOnly)
 			time.AfterFunc(2*time.Second, s.Status.Up)
@@ -46,18 +46,18 @@ func TestOutlastTimeLimit(t *testing.T) {
 	})
 }
 
-// TestOutlastReturnsOtherErrors makes a try fail while the store can be written to. It also cancels
+// TestRetryAfterOutageReturnsOtherErrors makes a try fail while the store can be written to. It also cancels
 // a caller during an outage.
-func TestOutlastReturnsOtherErrors(t *testing.T) {
+func TestRetryAfterOutageReturnsOtherErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, other := new(Store), errors.New("damaged")
 		s.Status.Up()
-		assert.ErrorIs(t, s.Outlast(t.Context(), func(context.Context) error { return other }), other)
+		assert.ErrorIs(t, s.RetryAfterOutage(t.Context(), func(context.Context) error { return other }), other)
 		s.Status.Down(errors.New("read-only"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		assert.Error(t, s.Outlast(ctx, func(context.Context) error { return nil }))
+		assert.Error(t, s.RetryAfterOutage(ctx, func(context.Context) error { return nil }))
 		assert.Equal(t, time.Second, time.Since(began))
 	})
 }

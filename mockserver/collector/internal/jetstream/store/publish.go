@@ -21,9 +21,9 @@ const (
 	tryTimeout     = 1500 * time.Millisecond
 	PublishTimeout = 10 * time.Second
 	RequestTimeout = 5 * time.Second
-	// ClusterAnswer is how long a sender waits for a cluster, because it must get a response
-	// within two seconds. After that, the message is tried in the background.
-	ClusterAnswer = 1750 * time.Millisecond
+	// ClusterAppendTimeout is how long Append waits for a cluster, because the sender must get a
+	// response within two seconds. After that, the message is tried in the background.
+	ClusterAppendTimeout = 1750 * time.Millisecond
 	// QueryTimeout limits the wait for one server of a cluster, before another server is queried
 	// instead.
 	QueryTimeout = 2 * time.Second
@@ -52,7 +52,7 @@ func isUndecided(err error) bool {
 // Publish stores a message and returns its sequence number. On a cluster, it retries. A message that
 // must not be stored twice needs a Nats-Msg-Id.
 func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, stop, err := s.While(ctx, PublishTimeout)
+	ctx, stop, err := s.WritableContext(ctx, PublishTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -60,10 +60,10 @@ func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return s.PublishUntil(ctx, s.JS, m)
 }
 
-// PublishUntil is like Publish, but retries until ctx ends. If the message may have been stored
-// despite the error, IsUnanswered reports true for the error.
+// PublishUntil is like Publish, but retries until ctx ends. MayBeStored reports whether the message
+// may have been stored despite the error.
 func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
-	unanswered := false
+	mayBeStored := false
 	for {
 		seq, err := s.Try(ctx, to, m)
 		if err == nil {
@@ -71,10 +71,10 @@ func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (ui
 		}
 		_, isRefused := errors.AsType[*jetstream.APIError](err)
 		isRefused = isRefused && !isUndecided(err)
-		unanswered = unanswered || !isRefused && !isUnsent(err)
+		mayBeStored = mayBeStored || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
-			if err = wrapStorage(err); unanswered {
-				err = &unansweredError{err}
+			if err = wrapStorage(err); mayBeStored {
+				err = &noResponseError{err}
 			}
 			return 0, err
 		}
@@ -86,33 +86,33 @@ func isUnsent(err error) bool {
 	return isOneOf(err, []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload})
 }
 
-// While returns a context that ends with ctx, or when the store cannot be written to. If patience is
-// not 0, the context also ends after patience.
-func (s *Store) While(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
+// WritableContext returns a context that ends with ctx, or when the store cannot be written to. If
+// timeout is not 0, the context also ends after timeout.
+func (s *Store) WritableContext(ctx context.Context, timeout time.Duration) (context.Context, func(), error) {
 	up, err := s.Status.Writable()
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	limited, stop := ctx, context.CancelFunc(func() {})
-	if patience > 0 {
-		limited, stop = context.WithTimeoutCause(ctx, patience, journal.ErrNoAnswer)
+	if timeout > 0 {
+		limited, stop = context.WithTimeoutCause(ctx, timeout, journal.ErrNoResponse)
 	}
 	unlink := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
 }
 
-// Outlast calls try with a context that also ends when the store cannot be written to. After such an
-// outage, it calls try again. It waits for the store to recover, up to RequestTimeout in total, and
-// then returns the store's error.
-func (s *Store) Outlast(ctx context.Context, try func(context.Context) error) error {
+// RetryAfterOutage calls try with a context that also ends when the store cannot be written to. After
+// such an outage, it calls try again. It waits for the store to recover, up to RequestTimeout in total,
+// and then returns the store's error.
+func (s *Store) RetryAfterOutage(ctx context.Context, try func(context.Context) error) error {
 	for left := RequestTimeout; ; {
 		began := time.Now()
 		wait, cancel := context.WithTimeout(ctx, left)
 		s.Status.await(wait)
 		cancel()
 		left -= time.Since(began)
-		up, stop, err := s.While(ctx, 0)
+		up, stop, err := s.WritableContext(ctx, 0)
 		if err != nil {
 			return err
 		}
@@ -174,15 +174,15 @@ func wrapStorage(err error) error {
 	return err
 }
 
-// An unansweredError is the error of a message that was sent but got no response. The message may
+// A noResponseError is the error of a message that was sent but got no response. The message may
 // have been stored.
-type unansweredError struct{ error }
+type noResponseError struct{ error }
 
-func (e *unansweredError) Unwrap() error { return e.error }
+func (e *noResponseError) Unwrap() error { return e.error }
 
-// IsUnanswered reports whether a message may have been stored despite the error.
-func IsUnanswered(err error) bool {
-	_, ok := errors.AsType[*unansweredError](err)
+// MayBeStored reports whether a message may have been stored despite the error.
+func MayBeStored(err error) bool {
+	_, ok := errors.AsType[*noResponseError](err)
 	return ok
 }
 

@@ -26,7 +26,7 @@ func (s *Store) EachRetry(ctx context.Context, f func(destination, number string
 		return fmt.Errorf("listing RETRY: %w", err)
 	}
 	for subject := range subjects {
-		_, rest := s.Names.Kind(subject)
+		_, rest := s.Names.Split(subject)
 		destination, number, _ := strings.Cut(rest, ".")
 		f(destination, number)
 	}

@@ -33,8 +33,8 @@ type Streams interface {
 	// Subjects returns the number of messages of each matching subject.
 	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
 
-	// Get returns a message. Next returns the first message of a subject from a sequence number
-	// on. Last returns the last message of a subject.
+	// Get returns a message. Next returns the first message of a subject at or after a sequence
+	// number. Last returns the last message of a subject.
 	Get(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error)
 	Next(ctx context.Context, stream, subject string, seq uint64) (*jetstream.RawStreamMsg, error)
 	Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error)

@@ -35,7 +35,7 @@ type Selection struct {
 	Paused func() bool
 }
 
-// A Tail reads the messages of a stream in order, from Next on. It reads each message once. If its
+// A Tail reads the messages of a stream in order, starting with Next. It reads each message once. If its
 // server stops, it creates another consumer and continues.
 type Tail struct {
 	Selection        // must not change while the tail runs
@@ -53,7 +53,8 @@ type Tail struct {
 	marker string        // set by aim: subject of message number end, if this message must not be handled
 }
 
-// Tail returns a tail that calls handle with each message of a stream, from the message next on.
+// Tail returns a tail that calls handle with each message of a stream, starting with
+// message next.
 func (s *Store) Tail(kind string, next uint64, handle func(m *jetstream.RawStreamMsg) error) *Tail {
 	t := &Tail{
 		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000, Last: math.MaxUint64},

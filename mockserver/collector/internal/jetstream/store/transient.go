@@ -20,7 +20,7 @@ import (
 // IsTransient reports whether an operation on a cluster may succeed later. This is the case if the
 // servers do not respond yet, are electing a leader, or do not know a new stream or consumer yet.
 func IsTransient(err error) bool {
-	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) || isUndecided(err) {
+	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, noResponse) || isUndecided(err) {
 		return true
 	}
 	if network, ok := errors.AsType[*net.OpError](err); ok {
@@ -43,8 +43,8 @@ var (
 		jetstream.ErrStreamNotFound, jetstream.ErrStreamNameAlreadyInUse, jetstream.ErrBucketNotFound,
 		jetstream.ErrConsumerNotFound, jetstream.ErrConsumerExists, jetstream.ErrConsumerDoesNotExist,
 	}
-	// unanswered contains the errors of requests during an election.
-	unanswered = []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, journal.ErrNoAnswer}
+	// noResponse contains the errors of requests during an election.
+	noResponse = []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, journal.ErrNoResponse}
 )
 
 func isOneOf(err error, all []error) bool {

@@ -28,7 +28,7 @@ func TestIsTransient(t *testing.T) {
 		"servers without storage":                   {noPeers(", insufficient storage"), false},
 		"a server that is not the leader":           {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
 		"a message that is being stored":            {&jetstream.APIError{Code: 400, ErrorCode: codeConflict}, true},
-		"no leader answers":                         {&unansweredError{journal.ErrNoAnswer}, true},
+		"no leader responds":                        {&noResponseError{journal.ErrNoResponse}, true},
 		"a full queue":                              {wrapStorage(&jetstream.APIError{Code: 503, ErrorCode: codeStoreFailed}), false},
 		"no network":                                {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
 		"a refused certificate":                     {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},

@@ -37,11 +37,11 @@ func newShared(t *testing.T) *shared {
 	return s
 }
 
-// stop stops the collector with the destination, and removes its claim.
+// stop stops the collector with the destination, and removes its presence.
 func (s *shared) stop() {
 	s.Helper()
 	require.NoError(s, s.two.Close())
-	require.NoError(s, s.one.LoseClaims(within(s.T)))
+	require.NoError(s, s.one.LosePresence(within(s.T)))
 }
 
 // look makes the other collector check for orphans every ten minutes.
@@ -81,7 +81,7 @@ func TestOrphanedDestinationIsDetached(t *testing.T) {
 	wantSums(t, ledgerOf(t, s.one, "crm"), "0 = 0 + 0 + 0 + 0")
 }
 
-func TestClaimedDestinationIsKept(t *testing.T) {
+func TestDestinationOfAnotherCollectorIsKept(t *testing.T) {
 	s := newShared(t)
 	s.look(480)
 	wantSums(t, ledgerOf(t, s.one, "crm"), "3 = 0 + 0 + 0 + 3")
@@ -103,7 +103,7 @@ func TestRestartedCollectorFindsItsCalls(t *testing.T) {
 }
 
 // TestOrphanCheckStartsAgainAfterAPause checks that a collector restarts its observation after a
-// suspension, because it does not know which claims existed in the meantime.
+// suspension, because it does not know which collectors were present in the meantime.
 func TestOrphanCheckStartsAgainAfterAPause(t *testing.T) {
 	s := newShared(t)
 	s.stop()
