@@ -54,7 +54,7 @@ type Client struct {
 	running atomic.Pointer[pipeline.Pipeline] // nil until the client has started
 
 	mu       sync.Mutex    // guards the following fields
-	reading  chan struct{} // non-nil while the configuration is being read; closed afterwards
+	reading  chan struct{} // non-nil while the configuration is locked; closed when it is unlocked
 	starting *starting     // nil before the first use and after a failed start
 	closed   bool
 	rejected Rejects
@@ -315,7 +315,7 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 // closing is set, start marks the client as closed. It returns nil if the client was closed
 // before a pipeline was needed.
 func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
-	if s, err := c.started(closing); s != nil || err != nil {
+	if s, idle, err := c.started(closing); s != nil || err != nil || closing && idle && c.Spool == "" {
 		return s, err
 	}
 	if err := c.lockConfig(ctx); err != nil {
@@ -323,7 +323,7 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	}
 	defer c.unlockConfig()
 	// Another goroutine may have started or closed the client in the meantime.
-	if s, err := c.started(closing); s != nil || err != nil || closing && c.Spool == "" {
+	if s, _, err := c.started(closing); s != nil || err != nil || closing && c.Spool == "" {
 		return s, err
 	}
 	config, err := c.settings()
@@ -333,16 +333,17 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 	return c.startOpening(config), nil
 }
 
-// started returns the start of the pipeline, or nil if it has not been started. It returns
-// ErrClosed if the client is closed, unless closing is set. Then it marks the client as closed.
-func (c *Client) started(closing bool) (*starting, error) {
+// started returns the start of the pipeline, or nil if it has not been started. If closing is
+// set, started marks the client as closed. Otherwise it returns ErrClosed if the client is
+// closed. idle reports that no goroutine has locked the configuration.
+func (c *Client) started(closing bool) (s *starting, idle bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed && !closing {
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
 	c.closed = c.closed || closing
-	return c.starting, nil
+	return c.starting, c.reading == nil, nil
 }
 
 // lockConfig waits until no other goroutine reads the configuration. The caller must call

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
@@ -171,6 +172,19 @@ func TestShutdownWithDoneContextKeepsDeliveries(t *testing.T) {
 		cancel()
 		require.NoError(t, client.Shutdown(ctx))
 	})
+}
+
+func TestConcurrentShutdownsOfAnUnusedClient(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2000 {
+		client := analytics.New("key")
+		var running sync.WaitGroup
+		for range 2 {
+			running.Go(func() { assert.NoError(t, client.Shutdown(ctx)) })
+		}
+		running.Wait()
+	}
 }
 
 // The second Shutdown reports the refused batch again, although its context is already done.

@@ -1,6 +1,8 @@
 package textfile
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -16,6 +18,23 @@ func TestByteOrderMark(t *testing.T) {
 			t.Errorf("NewReader(%q) reads %q, %v", data, text, err)
 		}
 	}
+}
+
+// A file that fails once, like the body of a request that was cut off, is not taken as complete.
+func TestErrorAtTheStart(t *testing.T) {
+	want := errors.New("cut off")
+	file := io.MultiReader(strings.NewReader("a"), &failsOnce{want})
+	if text, err := io.ReadAll(NewReader(file)); string(text) != "a" || !errors.Is(err, want) {
+		t.Errorf("NewReader reads %q, %v", text, err)
+	}
+}
+
+type failsOnce struct{ err error }
+
+func (f *failsOnce) Read([]byte) (int, error) {
+	err := cmp.Or(f.err, io.EOF)
+	f.err = nil
+	return 0, err
 }
 
 func TestOtherEncodings(t *testing.T) {

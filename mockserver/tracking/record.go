@@ -2,7 +2,7 @@ package tracking
 
 // A Record is a call with its attempts and results.
 type Record struct {
-	// Seq is the position of the call in the order of acceptance, counted from 1.
+	// Seq increases in the order of acceptance. A mockserver.Server counts from 1.
 	Seq     int64
 	Call    Call
 	Repeats int // number of duplicates received

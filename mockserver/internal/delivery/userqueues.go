@@ -293,9 +293,9 @@ func (qs *userQueues) queue(user event.Key) *userQueue {
 }
 
 // wake is called after the call at position changed has changed. It makes the waiting calls
-// check again whether they may be attempted. If the first unfinished call comes later and is
-// active, only that call is notified, because checking thousands of waiting calls is slow. If
-// the entry of the first call is parked, wake resumes it. The lock is held.
+// check again whether they may be attempted. If the first unfinished call comes earlier, or comes
+// later, is active and has not failed, only that call is notified, because checking thousands of waiting
+// calls is slow. If the entry of the first call is parked, wake resumes it. The lock is held.
 func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	if q.attempted == changed {
 		q.attempted = 0

@@ -305,8 +305,16 @@ func (r *replay) waitForObservers(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, observerTimeout)
 	defer stop()
 	_ = r.worker.WaitForObservers(ctx) // calls with results that are still unobserved are not replayed
-	if restored := r.collector.config.Restored; restored != nil {
-		pause.Until(ctx, time.Time{}, restored)
+	r.collector.AwaitRestored(ctx)
+}
+
+// AwaitRestored waits until the History contains the results of earlier processes, for up to
+// 10 seconds.
+func (c *Collector) AwaitRestored(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, observerTimeout)
+	defer stop()
+	if c.config.Restored != nil {
+		pause.Until(ctx, time.Time{}, c.config.Restored)
 	}
 }
 

@@ -83,6 +83,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 
 // showReplay shows the confirmation page.
 func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
+	in.c.AwaitRestored(r.Context()) // restored items can have any order
 	q, now := r.URL.Query(), time.Now().UTC()
 	end, _ := in.c.History().End()
 	p := replayPage{Filter: rows.ReadFilter(q).Fixed(now), Only: q.Get("destination"), UpTo: end.Order, RenderedAt: now.Format(time.RFC3339Nano)}

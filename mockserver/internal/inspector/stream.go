@@ -217,8 +217,9 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 	for n, i := range fresh {
 		listed := f.held || n < frameRows && i.Order > oldest
 		switch {
-		case f.held:
+		case f.held && i.Order > oldest:
 			out.Missing = append(out.Missing, i.Order)
+		case f.held:
 		case listed:
 			send(i)
 		}

@@ -90,10 +90,18 @@ func (array) conclude(a *webhook.Attempt) (refused map[string]webhook.FailedCall
 // refusals returns the calls that the response to a batch refuses, by messageId. ok is false if the response
 // has a field failed that cannot be read.
 func refusals(body []byte) (refused map[string]webhook.FailedCall, ok bool) {
-	var response webhook.BatchResponse
-	ok = json.Unmarshal(body, &response) == nil || !text.ContainsFold(body, []byte(`"failed"`))
+	var response struct{ Failed json.RawMessage }
+	if json.Unmarshal(body, &response) != nil {
+		return nil, !text.ContainsFold(body, []byte(`"failed"`))
+	}
+	switch string(response.Failed) {
+	case "", "null", "false", "0", `""`, "{}", "[]":
+		return nil, true
+	}
+	var all []webhook.FailedCall
+	ok = json.Unmarshal(response.Failed, &all) == nil
 	refused = map[string]webhook.FailedCall{}
-	for _, f := range response.Failed {
+	for _, f := range all {
 		refused[f.MessageID] = f
 		ok = ok && f.MessageID != ""
 	}

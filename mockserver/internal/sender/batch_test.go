@@ -180,6 +180,17 @@ func TestUnreadableBatchResponse(t *testing.T) {
 	}
 }
 
+func TestResponsesWithoutFailedCalls(t *testing.T) {
+	for _, body := range []string{`{}`, `ok`, `{"failed":[]}`, `{"failed":null}`, `{"received":2,"failed":0}`, `{"failed": false}`, `{"failed":""}`, `{"failed":{}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &batchReceiver{respond: func([]string) (int, string) { return 200, body }}
+			for _, a := range newBatcher(t, r, webhook.Batch{Calls: 2})("a", "b") {
+				assert.Equal(t, webhook.Success, a.Verdict, body)
+			}
+		})
+	}
+}
+
 func TestCanceledBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sender.New(webhook.SenderConfig{Transport: &batchReceiver{}}, nil)

@@ -647,10 +647,12 @@ func (t tools) replayCalls(ctx context.Context, in replayArgs) (r toolResult, er
 	setGiven(q, map[string]string{"state": in.State, "cause": in.Cause})
 	if in.DryRun {
 		found, err := t.matching(ctx, in.Destination, q)
-		if err == nil {
-			err = checkFound(in.Destination, q, found.read.Missing)
-		}
 		r.Summary = count(found.read.Calls, "call") + " to replay"
+		if missing := checkFound(in.Destination, q, found.read.Missing); missing != nil && found.read.Calls > 0 {
+			r.Summary += "; " + missing.Error()
+		} else {
+			err = cmp.Or(err, missing)
+		}
 		return r, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)

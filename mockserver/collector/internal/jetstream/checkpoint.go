@@ -121,9 +121,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return ledgers, nil
 }
 
-// loadBase returns the base and its sequence number in STATE. The base is the ledger of messages
-// that were removed from CALLS and OUTCOMES. If there is no base, loadBase returns an empty ledger
-// and 0.
+// loadBase returns the base and its sequence number in STATE. The base is the ledger as of
+// the last message that was removed from CALLS. After an accepted loss, it also contains later
+// messages. If there is no base, loadBase returns an empty ledger and 0.
 func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -134,7 +134,7 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	}
 	base, err := ledger.Decompress(m.Data)
 	if err != nil {
-		return nil, m.Sequence, record.Damaged("the ledger of removed messages cannot be read (%v). %s", err, j.options.repairHint())
+		return nil, m.Sequence, record.Damaged("the stored base of the ledger cannot be read (%v). %s", err, j.options.repairHint())
 	}
 	return base, m.Sequence, nil
 }

@@ -18,7 +18,7 @@ import (
 // A comparison is the difference between the streams and the stored ledgers.
 type comparison struct {
 	calls, outcomes ledger.Extent
-	base            *ledger.Ledger // ledger of removed messages
+	base            *ledger.Ledger // see loadBase
 	stored          uint64         // sequence number of the base in STATE, or 0
 	newest          *ledger.Ledger // newest stored ledger; base if there is no other
 	beyond          uint64         // sequence number of the last message of CALLS that any record refers to
@@ -109,7 +109,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s comparison) error {
 }
 
 // rewindConsumers deletes the consumers of CALLS on a cluster, because they may have delivered calls
-// with lost outcomes. New consumers start at the position of the ledger.
+// with lost outcomes. New consumers start after the floors of their destinations.
 func (j *Journal) rewindConsumers(ctx context.Context, a *ledger.Ledger) error {
 	if !j.Shared {
 		return nil

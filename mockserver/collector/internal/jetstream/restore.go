@@ -79,7 +79,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		return s, err
 	}
 	if err != nil || j.previous.snapshot != nil && j.previous.snapshot.base != nil && j.previous.snapshot.base.IsAfter(s.base) {
-		s.missing = append(s.missing, "STATE has lost the ledger of removed messages")
+		s.missing = append(s.missing, "STATE has lost the base of the ledger, which counts the removed messages")
 		if s.base == nil {
 			s.base = ledger.New()
 		}

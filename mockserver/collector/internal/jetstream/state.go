@@ -134,8 +134,8 @@ type oldestCalls struct {
 	found map[string]oldestCall
 }
 
-// An oldestCall is the cached result for a destination. It is valid until the ledger's position
-// changes.
+// An oldestCall is the cached result for a destination. It is valid until the destination's
+// floor, or the number of finished messages above it, changes.
 type oldestCall struct {
 	floor uint64
 	done  int

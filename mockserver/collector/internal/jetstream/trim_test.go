@@ -315,7 +315,7 @@ func TestTrimAfterAcceptedLoss(t *testing.T) {
 	dir, err := jetstream.Copy(dir, t.TempDir)
 	ok(t, err)
 	ok(t, os.RemoveAll(filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk"))))
-	j = open(t, jetstream.Options{Dir: dir}) // reads the ledger of the removed calls, and restores the retry
+	j = open(t, jetstream.Options{Dir: dir}) // reads the base, and restores the retry
 	wantSums(t, verified(t, j, "slow"), sums(half))
 	work(attach(t, j, "slow"), half.Pending-int64(waiting))
 	work(attach(t, j, "fast", "web"), 100)

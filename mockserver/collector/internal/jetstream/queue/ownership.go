@@ -27,7 +27,7 @@ import (
 //     process has stored a message there since. A new owner first stores a message there. From
 //     then on, outcomes of earlier owners do not count. Once the ledger has read that message,
 //     the ledger shows the remaining entries.
-//   - The owner reads CALLS with its own consumer, starting at the ledger's position. If a
+//   - The owner reads CALLS with its own consumer, starting after the destination's floor. If a
 //     message is missing, the owner replaces the consumer to keep the order.
 
 const (

@@ -152,6 +152,9 @@ func (l *AttemptLog) between(ctx context.Context, begin, end uint64, limit int) 
 	})
 	t.Batch, t.Last = int(min(readAhead, end-begin)), end-1
 	t.Whole = func(gap record.Span) bool {
+		if s, err := l.store.Measure(ctx, record.StreamAttempts); err == nil && gap.Last < s.FirstSeq {
+			return true // these messages were removed in the meantime, because of their age or the stream's size
+		}
 		l.store.Log.Warn("attempts cannot be read; the history lacks them", "first", gap.First, "last", gap.Last)
 		return true
 	}
