@@ -30,6 +30,8 @@
 //   - [ErrTooManyRequests]: 32 MiB of calls wait for the collector.
 //   - an error that names a value without a JSON representation.
 //
+// While 1,000 such errors wait for the Callback, it does not receive further ones.
+//
 // # Concurrency
 //
 // A client is safe for concurrent use. Enqueue does not use a message after it returns, so

@@ -10,7 +10,7 @@ fi
 chown root:collector /etc/collector /etc/collector/collector.yaml
 chmod 0750 /etc/collector
 chmod 0640 /etc/collector/collector.yaml
-# Data of a previous installation belongs to root since its removal.
+# After a purge, the data of a previous installation belongs to root.
 install -d -m 0700 /var/lib/collector
 if [ "$(stat -c %U /var/lib/collector)" != collector ]; then
 	chown -R collector:collector /var/lib/collector

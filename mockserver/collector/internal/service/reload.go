@@ -66,6 +66,7 @@ func needRestart(before, after *config.Config) (names []string) {
 		{"nats", func(c *config.Config) any { return c.NATS }},
 		{"sync", func(c *config.Config) any { return c.Sync }},
 		{"strict", func(c *config.Config) any { return c.Strict }},
+		{"redactKey", func(c *config.Config) any { return c.RedactKey }},
 		{"limits", func(c *config.Config) any { return c.Limits }},
 		{"httpConfig", func(c *config.Config) any { return c.HTTPConfig }},
 		{"egress", func(c *config.Config) any { return c.Egress }},

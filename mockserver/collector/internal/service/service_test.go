@@ -542,12 +542,13 @@ func TestReloadReportsSettingsThatRequireARestart(t *testing.T) {
 	s := start(t, Options{Config: before, Level: level})
 	after := *before
 	after.Listen, after.Data, after.Strict = "127.0.0.1:1", "elsewhere", true
+	after.RedactKey = "a new key of 16 bytes"
 	after.Limits.CallBytes = 5
 	after.Log.Level = "debug"
 	after.Admin.Token = "new"
 	restart, err := s.Reload(t.Context(), &after)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"listen", "data", "strict", "limits"}, restart)
+	assert.Equal(t, []string{"listen", "data", "strict", "redactKey", "limits"}, restart)
 	assert.Equal(t, slog.LevelDebug, level.Level())
 	status, _ := get(t, http.DefaultClient, s.AdminURL()+"/api/v1/ledger", "old")
 	assert.Equal(t, 401, status)
