@@ -26,7 +26,8 @@ const maxDebounce = time.Second
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
 // telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns
 // the names of the other changed settings, which require a restart. If it returns an error, the
-// current configuration stays in effect.
+// current configuration stays in effect, except for destinations that were changed before the store
+// failed; the next reload changes the others.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -154,7 +155,7 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	restart, err := s.Reload(ctx, c)
 	switch {
 	case err != nil:
-		s.log.Error("cannot apply the changed configuration; keeping the current one", "error", err)
+		s.log.Error("cannot apply the changed configuration; correct it, or reload it again", "error", err)
 	case len(restart) > 0:
 		s.log.Warn("reloaded the configuration; some settings require a restart", "settings", restart)
 	default:
