@@ -10,7 +10,7 @@ type Counts struct {
 	Filtered  int `json:"filtered"`
 }
 
-// Of returns the number of calls in a state. An unknown state counts as pending.
+// Of returns a pointer to the counter of a state. An unknown state counts as pending.
 func (c *Counts) Of(s tracking.State) *int {
 	switch s {
 	case tracking.StateDelivered:

@@ -327,7 +327,7 @@ func (h *History) Expired() int64 {
 }
 
 // Sources returns the sources of the newest n calls of senders and the newest n synthetic calls,
-// ordered by the first call of each source.
+// sources of senders first, each group in order of arrival.
 func (h *History) Sources(n int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // A Dedup recognizes calls that were stored recently, so that they are not stored again. It
 // has two generations of calls. When the current generation is full or as old as the window, it
-// becomes the previous one. A call is therefore recognized for one to two windows, unless
-// there are more than max calls in that time.
+// becomes the previous one. A call is therefore recognized for at least one window, and usually at
+// most two, unless there are more than max calls in that time.
 type Dedup struct {
 	window time.Duration
 	max    int // maximum number of calls in a generation
@@ -43,7 +43,7 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 
 // reserve splits b into new and repeated calls, and reserves the new calls. The caller must settle
 // the reservation. If another request is storing one of the calls, reserve waits for it, because a
-// call must not be confirmed before it is stored. The error is that of ctx, or errUncertain.
+// call must not be confirmed before it is stored. The error is ctx.Err() or errUncertain.
 func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, reserved *reservation, err error) {
 	hashes := make([]key, len(b.Calls))
 	for i, c := range b.Calls {

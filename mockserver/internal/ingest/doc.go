@@ -19,9 +19,9 @@
 //
 // # Concurrency
 //
-// Each request has its own body, post and sorter from a pool. [Dedup] and rates each have a mutex,
-// which is held while a batch is looked up. A [SourceTable] is immutable. A goroutine is started
-// only after an append was abandoned: it waits for the number of stored calls.
+// Each request has its own body and post, from a pool, and its own sorter. [Dedup] and rates each
+// have a mutex, which is held while a batch is looked up. A [SourceTable] is immutable. A goroutine
+// is started only after an append was abandoned: it waits for the number of stored calls.
 //
 // # Files
 //

@@ -197,7 +197,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *reque
 	_ = json.NewEncoder(w).Encode(response{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }
 
-// response is the body of every response.
+// response is the JSON body of a refusal.
 type response struct {
 	Success bool                 `json:"success"`
 	Code    tracking.Code        `json:"code,omitempty"`

@@ -164,8 +164,8 @@ func yieldBetween(all Seq, after, before string, yield func(Entry, error) bool) 
 	return true
 }
 
-// ErrCorrupt reports an invalid segment.
-var ErrCorrupt = errors.New("its checksum does not match")
+// ErrCorrupt reports a corrupt or missing segment.
+var ErrCorrupt = errors.New("the segment is corrupt or missing")
 
 // entries yields the entries of a segment, or err.
 func entries(segment []byte, err error) Seq {

@@ -65,8 +65,8 @@ type sketch struct {
 	total           *int  // accounted bytes of all sketches
 	slot            int   // index in Shapes.slots; negative before it is assigned
 	changed         bool  // whether the sketch has changed since it was saved
-	second          int64 // second of the last sample
-	samplesInSecond int   // samples in that second
+	second          int64 // the second that samplesInSecond refers to
+	samplesInSecond int   // number of samples in second
 }
 
 // A node contains the data of a property, or of the elements of an array.

@@ -10,7 +10,7 @@
 // A [Persister] saves statistics every minute and when it stops. After a crash, the last minute is
 // missing. It restores the stored records in the background. Until then its owner counts from zero,
 // and Restore adds the stored counts. An unreadable record, for example of another version, is
-// logged, and its counters start again.
+// logged, and some or all statistics of this kind start from zero.
 //
 // The package also defines the errors of requests for named objects, because both the admin API and
 // the pages return them.

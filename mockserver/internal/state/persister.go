@@ -141,7 +141,7 @@ func (p *Persister[R]) load(ctx context.Context) error {
 		saved[key] = true
 		record, err := decode[R](encoded, p.version)
 		if err != nil {
-			p.log.Warn("a stored record cannot be read; its statistics start from zero", "records", p.about, "record", p.name(key), "error", err)
+			p.log.Warn("a stored record cannot be read; some or all statistics of this kind start from zero", "records", p.about, "record", p.name(key), "error", err)
 			p.MarkChanged(key)
 			damaged = true
 			continue

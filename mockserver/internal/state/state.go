@@ -27,7 +27,7 @@ const MaxValue = 768 << 10
 // that were created from its state would be lost. If only the journal survived, these calls would be
 // created again. The tests in mockserver/internal/journal/journaltest apply to both.
 //
-// A key consists of parts separated by dots, such as "roster.7f3a.0". Parts contain lower-case
+// A key consists of parts separated by dots, such as "computation.7f3a". Parts contain lower-case
 // letters and digits. A key has at most 200 bytes, and a value at most MaxValue bytes. The store
 // does not retain values passed to it; values returned by it must not be changed. A Store is
 // safe for concurrent use.

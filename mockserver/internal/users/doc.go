@@ -30,8 +30,9 @@
 // # Blocking
 //
 // Requests wait for the store. At most four lists are read at the same time. Background work
-// waits for the store and the journal, and while a destination has more than 20,000 pending
-// calls. Superseded waits for the store. Observe does not block.
+// waits for the store and the journal. A sync also waits if its destination has no room for another
+// batch: at most 40 batches (20,000 calls) may be pending. Superseded waits for the store. Observe
+// does not block.
 //
 // # Concurrency
 //

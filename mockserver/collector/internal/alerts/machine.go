@@ -64,7 +64,7 @@ type condition struct {
 	since    time.Time // when it was last raised
 	until    time.Time // when it recovered
 	lastCall time.Time // when a call last failed
-	total    int64     // number of calls that failed since then
+	total    int64     // number of calls that failed since the condition was raised
 	calls    int64     // number of failed calls that have not been reported
 	times    int       // number of unreported changes to raised
 	news     bool      // whether there is a change to report

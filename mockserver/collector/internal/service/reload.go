@@ -133,8 +133,8 @@ func watch(watcher *fsnotify.Watcher, files config.Files) error {
 	return errors.Join(errs...)
 }
 
-// reloadFile reloads the configuration and returns the files to watch. If the reload fails, it
-// also returns the previous files.
+// reloadFile reloads the configuration and returns the files to watch. If the file cannot be
+// loaded, it also returns the previous files.
 func (s *Service) reloadFile(ctx context.Context, path string, before config.Files, watcher *fsnotify.Watcher) config.Files {
 	before = before.Now()
 	c, files, err := config.LoadFiles(path)

@@ -27,7 +27,8 @@ var unitSuffixes = []struct{ suffix, unit string }{{"_seconds", "s"}, {"_bytes",
 
 // nameOf returns the OpenTelemetry name and unit of a Prometheus metric. It replaces underscores
 // by dots, and removes the suffixes for counters and units. The standard translation to Prometheus
-// restores the original name. nameOf returns false if the metric is not exported.
+// restores the original name of a collector metric. nameOf returns false if the metric is not
+// exported.
 func nameOf(name string) (otel, unit string, ok bool) {
 	if process, ok := processMetrics[name]; ok {
 		return process[0], process[1], true
