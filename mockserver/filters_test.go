@@ -66,8 +66,8 @@ func TestFiltersOfADestination(t *testing.T) {
 				reasons[r.Call.ID] = o.Reason
 			}
 			assert.Equal(t, map[string]string{
-				"sent 1": "", "sent 2": "", "denied type": "types.deny names its type",
-				"denied event": "events.deny names its event", "other event": "events.allow does not name its event",
+				"sent 1": "", "sent 2": "", "denied type": "its type is in types.deny",
+				"denied event": "its event matches events.deny", "other event": "its event matches no pattern in events.allow",
 			}, reasons)
 			ledger, err := srv.Engine().Ledger(t.Context())
 			require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestPreviewOfFilters(t *testing.T) {
 	post(t, srv.URL+"/v1/batch", "key", shop)
 	_, page = submit(t, srv.URL+"/destinations/preview", form)
 	for _, want := range []string{
-		"<b>3</b> of the last 5 calls would be delivered.", "1 would be filtered: <bdi>events.allow does not name its event</bdi>.", "1 would be filtered: <bdi>types.deny names its type</bdi>.",
+		"<b>3</b> of the last 5 calls would be delivered.", "1 would be filtered: <bdi>its event matches no pattern in events.allow</bdi>.", "1 would be filtered: <bdi>its type is in types.deny</bdi>.",
 	} {
 		assert.Contains(t, page, want)
 	}
@@ -101,7 +101,7 @@ func TestPreviewOfFilters(t *testing.T) {
 
 	status, answer := askAdmin(t, srv, "POST", "/destinations/preview", `{"sources":["key"],"types":{"allow":["page"]}}`)
 	require.Equal(t, http.StatusOK, status)
-	assert.Equal(t, object{"calls": 5.0, "sent": 1.0, "reasons": []any{object{"reason": "types.allow does not name its type", "calls": 4.0}}}, answer)
+	assert.Equal(t, object{"calls": 5.0, "sent": 1.0, "reasons": []any{object{"reason": "its type is not in types.allow", "calls": 4.0}}}, answer)
 	assert.Empty(t, srv.Engine().Settings().Destinations)
 }
 

@@ -243,7 +243,7 @@ func TestParseErrors(t *testing.T) {
 		`{"expect":[{"properties":{"a b":{"$regexp":"("}}}]}`:   `expect[0].properties["a b"].$regexp is "(": correct it: missing closing ): ` + "`(`" + `; the syntax is RE2`,
 		`{"expect":[{"properties":{"a":[1,{"$type":"int"}]}}]}`: `expect[0].properties.a[1].$type is "int": use array, boolean, integer, null, number, object, string`,
 		`{"expect":[{"properties":{"a":{"$min":"1"}}}]}`:        `expect[0].properties.a.$min is "1": use a number`,
-		`{"expect":[{"properties":{"a":{"$min":2,"$max":1}}}]}`: `expect[0].properties.a.$max is 1: use at least 2, which is $min`,
+		`{"expect":[{"properties":{"a":{"$min":2,"$max":1}}}]}`: `expect[0].properties.a.$max is 1: use at least 2, the value of $min`,
 		`{"expect":[{"properties":{"a":{"$any":1}}}]}`:          `expect[0].properties.a.$any is 1: use true`,
 		`{"expect":[{"properties":{"a":{"$any":true,"b":1}}}]}`: `expect[0].properties.a has $any, b: use one matcher, or $min with $max; to match an object with these fields, write {$equals: {…}}`,
 		`{"expect":[{"properties":{"a":{"$regex":"x"}}}]}`:      `expect[0].properties.a.$regex is not a matcher: did you mean $regexp? To match a field of that name, write {$equals: {…}}`,

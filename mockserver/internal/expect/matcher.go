@@ -179,7 +179,7 @@ func (ps *problems) rangeMatcher(m *matcher, path []any, written map[string]any)
 	}
 	least, most := bound(minMatcher, math.Inf(-1)), bound(maxMatcher, math.Inf(1))
 	if least > most {
-		ps.add(append(path, maxMatcher), fmt.Sprintf("is %v", written[maxMatcher]), fmt.Sprintf("use at least %v, which is %s", written[minMatcher], minMatcher))
+		ps.add(append(path, maxMatcher), fmt.Sprintf("is %v", written[maxMatcher]), fmt.Sprintf("use at least %v, the value of %s", written[minMatcher], minMatcher))
 	}
 	switch {
 	case math.IsInf(most, 1):

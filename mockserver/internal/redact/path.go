@@ -78,7 +78,7 @@ func Check(path string, action Action) error {
 	case !slices.Contains(containers, segments[0].key):
 		return errors.New("does not start with context, properties or traits, and is not userId, anonymousId, previousId or groupId")
 	case len(segments) == 1:
-		return errors.New("names a whole object")
+		return errors.New("refers to a whole object")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestCheck(t *testing.T) {
 		"":                                  "has an empty key",
 		"traits.":                           "has an empty key",
 		"traits..a":                         "has an empty key",
-		"traits":                            "names a whole object",
+		"traits":                            "refers to a whole object",
 		"*.ip":                              "does not start with context, properties or traits, and is not userId, anonymousId, previousId or groupId",
 		"event":                             "does not start with context, properties or traits, and is not userId, anonymousId, previousId or groupId",
 		"userId.a":                          "does not start with context, properties or traits, and is not userId, anonymousId, previousId or groupId",

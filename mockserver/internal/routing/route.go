@@ -59,9 +59,9 @@ func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason stri
 func deniedByType(f *tracking.Filter, typ string) (reason string) {
 	switch {
 	case slices.Contains(f.Deny, typ):
-		return "types.deny names its type"
+		return "its type is in types.deny"
 	case len(f.Allow) > 0 && typ != "delete" && !slices.Contains(f.Allow, typ):
-		return "types.allow does not name its type"
+		return "its type is not in types.allow"
 	}
 	return ""
 }
@@ -73,9 +73,9 @@ func deniedByEvent(f *tracking.Filter, c *tracking.Call) (reason string) {
 	case c.Type != "track":
 		return ""
 	case slices.ContainsFunc(f.Deny, names):
-		return "events.deny names its event"
+		return "its event matches events.deny"
 	case len(f.Allow) > 0 && !slices.ContainsFunc(f.Allow, names):
-		return "events.allow does not name its event"
+		return "its event matches no pattern in events.allow"
 	}
 	return ""
 }

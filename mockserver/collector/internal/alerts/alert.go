@@ -50,7 +50,7 @@ type alert struct {
 	Text        string    `json:"text"`                 // a description in English
 }
 
-// body returns the alert in a format, which is a value of Config.Format. The text is the same as that of
+// body returns the alert in a format, which is a value of Config.Format. The JSON is the same as the output of
 // JSON.stringify, which receivers need to verify the signature.
 func (a *alert) body(format string) ([]byte, error) {
 	var v any = a
@@ -78,12 +78,12 @@ func (a *alert) describe() string {
 			s = fmt.Sprintf("The queue has room again: it is at %d %% of its limit. It was near the limit %s.", percent(a.Bytes, a.LimitBytes), a.period())
 		}
 	case kindStorage:
-		s = fmt.Sprintf("Since %s, calls cannot be stored and are rejected with status 503: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Calls have been rejected with status 503 since %s because they cannot be stored: %s.", clock(a.Since), a.Reason)
 		if !raised {
 			s = fmt.Sprintf("Calls can be stored again. They could not be stored %s.", a.period())
 		}
 	case kindReplicas:
-		s = fmt.Sprintf("Since %s, replicas in the cluster are missing or behind: %s.", clock(a.Since), a.Reason)
+		s = fmt.Sprintf("Replicas in the cluster have been missing or behind since %s: %s.", clock(a.Since), a.Reason)
 		if !raised {
 			s = fmt.Sprintf("All replicas in the cluster are up to date again. Some were missing or behind %s.", a.period())
 		}

@@ -33,7 +33,7 @@ func TestTransformTest(t *testing.T) {
 		args            []string
 		code            int
 	}{
-		"a destination":          {paidCall + testedCall, `{"card":null,"text":"u paid 6"}` + "\n", "standard input:2: filtered: events.deny names its event\n2 calls: 1 printed, 1 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 0},
+		"a destination":          {paidCall + testedCall, `{"card":null,"text":"u paid 6"}` + "\n", "standard input:2: filtered: its event matches events.deny\n2 calls: 1 printed, 1 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 0},
 		"a failed call":          {failedCall, "", "standard input:1: failed: transform: cannot add: string (\"five\") and number (1)\n1 call: 0 printed, 0 filtered, 1 failed\n", []string{"--config", "c.yaml", "--destination", "chat"}, 1},
 		"a program":              {"[" + paidCall + "," + testedCall + "]", "\"1\"\n\"2\"\n", "2 calls: 2 printed, 0 filtered, 0 failed\n", []string{"--program", ".messageId"}, 0},
 		"another program":        {paidCall, "{}\n", "1 call: 1 printed, 0 filtered, 0 failed\n", []string{"--config", "c.yaml", "--destination", "chat", "--program", "{}"}, 0},

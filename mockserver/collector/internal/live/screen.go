@@ -202,7 +202,7 @@ func (m *model) footer() (rows []string) {
 	case m.typing:
 		return append(rows, "/"+m.filter+"▏"+faint.paint("  Enter: apply  Esc: clear"))
 	case m.panel != "":
-		return append(rows, m.legend("Esc close", "↑↓ scroll", "PgUp/PgDn/Home/End go further"))
+		return append(rows, m.legend("Esc close", "↑↓ scroll", "PgUp/PgDn/Home/End scroll faster"))
 	}
 	return append(rows, m.legend("↑↓ select", "Enter details", "? help", "q quit", "r replay", "o open", "c curl", "/ filter", "p pause"))
 }
@@ -223,10 +223,10 @@ func (m *model) legend(keys ...string) (row string) {
 	return row
 }
 
-const helpText = `↑ ↓       select a line; PgUp, PgDn, Home and End go further
+const helpText = `↑ ↓       select a line; PgUp, PgDn, Home and End move by a page or to the end
 Enter     show the call's status, attempts and payload
 r         replay the call to this destination or to all its destinations (asks first)
-o         open it in the inspector
+o         open the call in the inspector
 c         copy it as a curl command, and show the command
 /         filter lines; Esc clears the filter
 p space   pause or resume

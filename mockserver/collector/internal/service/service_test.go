@@ -240,7 +240,7 @@ func TestMetrics(t *testing.T) {
 			`collector_attempts_total{destination="hook",reason="status",verdict="permanent"} 2`,
 			`collector_deliveries_total{destination="hook",result="delivered"} 3`,
 			`collector_deliveries_total{destination="hook",result="failed"} 2`,
-			`collector_calls_filtered_total{destination="hook",reason="types.deny names its type"} 1`,
+			`collector_calls_filtered_total{destination="hook",reason="its type is in types.deny"} 1`,
 			`collector_attempt_duration_seconds_count{destination="hook"} 5`,
 			`collector_delivery_latency_seconds_count{destination="hook"} 3`,
 			`collector_ledger_calls{destination="hook",state="accepted"} 7`,
