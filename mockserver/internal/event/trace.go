@@ -187,8 +187,8 @@ func (t Traces) Between(from, to int) Traces {
 	return t[from:min(to, len(t))]
 }
 
-// With returns the list with the context of call i added. Index i must be greater than those of
-// previous calls.
+// With returns the list with the context of call i added. Index i must be greater than the index
+// of every previous call.
 func (t Traces) With(i int, c *Trace) Traces {
 	if c == nil {
 		return t

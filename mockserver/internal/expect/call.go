@@ -20,7 +20,7 @@ type Call struct {
 	decoded map[string]any // cached result of value
 }
 
-// Fields that can be expected in addition to those of the body.
+// Fields that can be expected in addition to the fields of the body.
 const (
 	sourceMember = "source"
 	codeMember   = "code"

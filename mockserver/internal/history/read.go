@@ -245,8 +245,8 @@ func (h *History) Find(source, messageID string) (tracking.Record, bool) {
 	return snapshot(e.Record), true
 }
 
-// RefOf returns an identifier of an item for URLs. The identifier of a call is permanent; those of
-// other items are valid until the process ends.
+// RefOf returns an identifier of an item for URLs. The identifier of a call is permanent;
+// other identifiers are valid until the process ends.
 func (h *History) RefOf(i *Item) string {
 	if i.Record != nil {
 		return RefOfCall(i.Record.Call.Source, i.Record.Call.ID)

@@ -86,7 +86,7 @@ func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
 // full reports whether the calls exceed the limit for a request.
 func (c *completer) full() bool { return len(c.dst) > maxGrowth*c.limits.BodyBytes }
 
-// members appends the fields of the call except those that the collector replaces. It copies
+// members appends the fields of the call, except fields that the collector replaces. It copies
 // adjacent fields together.
 func (c *completer) members(d *draft) {
 	c.dst = append(c.dst, '{')

@@ -140,15 +140,16 @@ const (
 	sweepEvery = time.Minute
 )
 
-// sweep evicts the event with the oldest last call, among stale events that of selects.
-func (s *Shapes) sweep(now time.Time, of func(*sketch) bool) {
+// sweep evicts the event with the oldest last call, among the stale events that selects
+// accepts.
+func (s *Shapes) sweep(now time.Time, selects func(*sketch) bool) {
 	if now.Sub(s.swept) < sweepEvery {
 		return
 	}
 	s.swept = now
 	var oldest *sketch
 	for _, e := range s.events {
-		if of(e) && (oldest == nil || e.lastAt < oldest.lastAt) {
+		if selects(e) && (oldest == nil || e.lastAt < oldest.lastAt) {
 			oldest = e
 		}
 	}

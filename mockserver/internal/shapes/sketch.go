@@ -96,8 +96,8 @@ type valueCount struct {
 	Count uint64 `json:"c"`
 }
 
-// A violation counts calls that violate the plan in the same way. Its message is that of the first
-// such call.
+// A violation counts calls that violate the plan in the same way. It contains the message of the
+// first such call.
 type violation struct {
 	tracking.Violation        // stored without the message, which may contain a value
 	Calls              uint64 `json:"calls"`

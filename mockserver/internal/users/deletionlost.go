@@ -18,8 +18,7 @@ const (
 	// outcomes count as lost. This happens if the process that observed them was killed. The
 	// notifications are then sent again, although most were probably delivered.
 	lostAfter = time.Minute
-	// maxResent is how often the notifications of a target may be sent again, on average over
-	// all targets.
+	// maxResent limits resends to this many per target, counted over all targets of a request.
 	maxResent = 3
 )
 

@@ -68,7 +68,7 @@ func (o *outcomes) of(key string) map[notification]deletionEnd {
 	return maps.Clone(o.byKey[key])
 }
 
-// stored removes results that were stored, except those that have changed since.
+// stored removes results that were stored, except results that have changed since.
 func (o *outcomes) stored(key string, ended map[notification]deletionEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

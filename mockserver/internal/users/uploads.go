@@ -14,7 +14,7 @@ import (
 // the parts have the form prefix.id.upload.number. The name of the upload contains its time and
 // process, so abandoned uploads can be recognized.
 const (
-	segmentPrefix = "segment"       // segments of lists; the ID is that of the computation
+	segmentPrefix = "segment"       // segments of lists; the ID is the computation's ID
 	chunkPrefix   = "deletionchunk" // chunks of deletion requests; the ID is the key of the request
 	// uploadAge is the age at which an upload without a record counts as abandoned. After a
 	// restart of the process, its older uploads count as abandoned immediately.

@@ -38,7 +38,7 @@ type Computation struct {
 	Syncs []Sync `json:"syncs"`
 }
 
-// A SyncRequest is a list of an audience or a computed trait for a destination.
+// A SyncRequest uploads a list of an audience or a computed trait for a destination.
 type SyncRequest struct {
 	Kind ComputationKind
 	// Name is the name of the audience or trait, such as "Big Spenders". Names with the same

@@ -102,7 +102,8 @@ func checkAddress(wrong report, field, address string) bool {
 	return true
 }
 
-// IsAddress reports whether a listener can have an address. Its host may be empty.
+// IsAddress reports whether address is a valid listen address: host:port, where the host may be
+// empty.
 func IsAddress(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	n, bad := strconv.Atoi(port)
