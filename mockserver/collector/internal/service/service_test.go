@@ -150,6 +150,12 @@ func TestAdminListenerRequiresToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
+func TestEndpointOnAllAddressesHasTheHostOfThePage(t *testing.T) {
+	s := start(t, Options{Config: &config.Config{Listen: ":0", Data: t.TempDir(), Admin: config.Admin{Listen: "127.0.0.1:0"}}})
+	_, page := get(t, http.DefaultClient, s.AdminURL()+"/sources", "")
+	assert.Contains(t, page, fmt.Sprintf("http://127.0.0.1:%d", s.main.socket.Addr().(*net.TCPAddr).Port))
+}
+
 func TestUnusableAdminListenerReleasesTheOther(t *testing.T) {
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
