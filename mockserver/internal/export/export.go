@@ -91,7 +91,7 @@ func NewLine(h *history.History, i *history.Item, destinations []engine.Attached
 	c, p := i.Call(), i.Problem()
 	return Rejected{
 		ReceivedAt: i.At(), Ref: h.RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type, Title: i.Title(), UserID: c.UserID, AnonymousID: c.AnonymousID,
-		Code: p.Code, Message: p.Message, Body: strings.ToValidUTF8(string(p.Body), "\uFFFD"),
+		Code: p.Code, Message: p.Message, Body: text.Valid(p.Body),
 	}
 }
 
