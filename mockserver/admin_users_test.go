@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,11 +117,24 @@ func TestAdminErrorsInALongList(t *testing.T) {
 	status, answer = sendList(t, http.DefaultClient, srv.URL, strings.NewReader("\n\r\n"))
 	assert.Equal(t, http.StatusUnprocessableEntity, status)
 	assert.Contains(t, answer, `"code":"empty_list"`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/api/v1/audiences/x/syncs", strings.NewReader(`["u1"]`))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	res.Body.Close()
-	assert.Equal(t, http.StatusUnsupportedMediaType, res.StatusCode)
+	api := admin.New(srv.Engine(), "test")
+	for _, test := range []struct {
+		query, contentType, expect string
+		status, unread             int
+	}{
+		{"", "application/json", "", http.StatusUnsupportedMediaType, 0},
+		{"", "application/json", "100-continue", http.StatusUnsupportedMediaType, len(long)},
+		{"?full=maybe", "text/plain", "", http.StatusBadRequest, 0},
+	} {
+		list := strings.NewReader(long)
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/api/v1/audiences/x/syncs"+test.query, list)
+		req.Header.Set("Content-Type", test.contentType)
+		if test.expect != "" {
+			req.Header.Set("Expect", test.expect)
+		}
+		response := httptest.NewRecorder()
+		api.ServeHTTP(response, req)
+		assert.Equal(t, test.status, response.Code, response.Body)
+		assert.Equal(t, test.unread, list.Len(), "the unread part of the list")
+	}
 }

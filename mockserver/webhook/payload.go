@@ -179,9 +179,6 @@ func (b *body) object(name string, value []byte) {
 	b.field(name, value)
 }
 
-// timeLayout is the format of timestamps.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
 // time writes the timestamp.
 func (b *body) time(value []byte) {
 	if isWrittenTime(value) { // no parsing needed: the collector stores times in this format
@@ -190,16 +187,16 @@ func (b *body) time(value []byte) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(bytes.Trim(value, `"`)))
 	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
-		b.fail("webhook: the timestamp of a call of type %s is %.40q, not an ISO 8601 time such as %s", b.kind, value, timeLayout)
+		b.fail("webhook: the timestamp of a call of type %s is %.40q, not an ISO 8601 time such as %s", b.kind, value, fields.TimeLayout)
 		return
 	}
 	b.out = append(b.out, `,"timestamp":"`...)
-	b.out = t.AppendFormat(b.out, timeLayout)
+	b.out = t.AppendFormat(b.out, fields.TimeLayout)
 	b.out = append(b.out, '"')
 }
 
-// isWrittenTime reports whether a value has the format timeLayout. It is a fast check, and returns
-// false for days after the 28th.
+// isWrittenTime reports whether a value has the format of stored times. It is a fast check, and
+// returns false for days after the 28th.
 func isWrittenTime(value []byte) bool {
 	const form = `"0000-00-00T00:00:00.000Z"`
 	if len(value) != len(form) {

@@ -196,7 +196,7 @@ func FuzzPayload(f *testing.F) {
 		if hasVersion := got.Version != nil && *got.Version == 1; hasVersion == (got.Type == "delete") {
 			t.Errorf("%s: wrong version", body)
 		}
-		if len(got.Timestamp) != len(timeLayout) || !strings.HasSuffix(got.Timestamp, "Z") {
+		if len(got.Timestamp) != len(fields.TimeLayout) || !strings.HasSuffix(got.Timestamp, "Z") {
 			t.Errorf("%s: timestamp %q", body, got.Timestamp)
 		}
 		if got.Integrations != nil || got.SentAt != nil {

@@ -203,10 +203,10 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 			c := i.Read
 			calls = append(calls, rejectionView{
 				*i.Rejection, c.ID, history.TitleOf(c), c.UserID, c.AnonymousID,
-				event.HintOf(i.Rejection.Code), h.RefOf(i), strings.ToValidUTF8(string(i.Rejection.Body), "\uFFFD"),
+				event.HintOf(i.Rejection.Code), h.RefOf(i), text.Valid(i.Rejection.Body),
 			})
 		case i.Refusal != nil && len(requests) < limit && filter.Matches(i.Call()):
-			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), event.HintOf(i.Refusal.Code), strings.ToValidUTF8(string(i.Refusal.Body), "\uFFFD")})
+			requests = append(requests, refusalView{*i.Refusal, h.RefOf(i), event.HintOf(i.Refusal.Code), text.Valid(i.Refusal.Body)})
 		}
 		return len(calls) < limit || len(requests) < limit
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -68,7 +69,7 @@ func viewCame(i *history.Item) cameView {
 		v.Call = p.Body
 		return v
 	}
-	v.Body = strings.ToValidUTF8(string(p.Body), "\uFFFD")
+	v.Body = text.Valid(p.Body)
 	return v
 }
 

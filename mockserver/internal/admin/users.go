@@ -83,10 +83,14 @@ func (a *admin) startSync(r *http.Request, want string, s users.SyncRequest) (an
 	q.bool("dryRun", &s.DryRun)
 	q.bool("full", &s.Full)
 	q.bool("allowEmpty", &s.AllowEmpty)
+	err := q.done()
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != want {
-		return nil, access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "Content-Type is %.40q; it must be %s, one user per line", typ, want)
+		err = access.Errorf(http.StatusUnsupportedMediaType, "wrong_type", "Content-Type is %.40q; it must be %s, one user per line", typ, want)
 	}
-	if err := q.done(); err != nil {
+	if err != nil {
+		if r.Header.Get("Expect") == "" { // otherwise the client does not send the list
+			access.ReadRest(r)
+		}
 		return nil, err
 	}
 	s.List = r.Body

@@ -40,7 +40,7 @@ func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ st
 // fractions, and keys with spaces.
 func testCall(typ, id string) []byte {
 	call := map[string]any{
-		"type": typ, "messageId": id, "userId": "test-user", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		"type": typ, "messageId": id, "userId": "test-user", "timestamp": time.Now().UTC().Format(fields.TimeLayout),
 		"context": map[string]any{"library": map[string]any{"name": "collector"}},
 	}
 	for _, f := range fields.TypeNamed(typ).Own {

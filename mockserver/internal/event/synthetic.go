@@ -6,6 +6,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
+// GeneratedIDPrefix is the prefix of the messageIds that the collector generates.
+const GeneratedIDPrefix = "collector-"
+
 // Kinds of lists of users.
 const (
 	Audience = "audience"

@@ -97,7 +97,7 @@ func (c *Checker) result(i int, newest []*Call) Result {
 		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Calls = t.first
 	case c.request.Ordered && c.turn == i:
-		r.Problem = fmt.Sprintf("got %s, but only %s after the preceding expectations; order is by arrival", countOf(t.got), countOf(t.due))
+		r.Problem = fmt.Sprintf("got %s, but %s of them after the preceding expectations; calls count in order of arrival", countOf(t.got), text.GroupDigits(t.due))
 		r.Calls = t.first
 	case c.request.Ordered && c.turn < i && e.least > 0:
 		r.Problem = "waiting for a preceding expectation"

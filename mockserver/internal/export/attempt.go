@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -41,8 +42,8 @@ func NewAttempts(attempts []tracking.Attempt) AttemptList {
 		views = append(views, Attempt{
 			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
 			URL: at.URL, Calls: at.Calls, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
-			RequestHeader: engine.HideHeader(at.RequestHeader), RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
-			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
+			RequestHeader: engine.HideHeader(at.RequestHeader), RequestBody: text.Valid(at.RequestBody),
+			ResponseHeader: at.ResponseHeader, ResponseBody: text.Valid(at.ResponseBody),
 		})
 	}
 	return AttemptList{views}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -90,7 +91,7 @@ func NewLine(h *history.History, i *history.Item, destinations []engine.Attached
 	c, p := i.Call(), i.Problem()
 	return Rejected{
 		ReceivedAt: i.At(), Ref: h.RefOf(i), Source: c.Source, MessageID: c.ID, Type: c.Type, Title: i.Title(), UserID: c.UserID, AnonymousID: c.AnonymousID,
-		Code: p.Code, Message: p.Message, Body: strings.ToValidUTF8(string(p.Body), "\uFFFD"),
+		Code: p.Code, Message: p.Message, Body: text.Valid(p.Body),
 	}
 }
 
@@ -128,7 +129,7 @@ func timeCell(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return t.UTC().Format(fields.TimeLayout)
 }
 
 // cells replaces control characters, so that each row is one line and cannot manipulate a terminal.

@@ -97,7 +97,7 @@ func Member(object []byte, name string) (value []byte) {
 func Text(value []byte) string {
 	switch c := value[0]; {
 	case c == '"':
-		return strings.ToValidUTF8(string(jsonscan.Unquote(value)), "\uFFFD")
+		return text.Valid(jsonscan.Unquote(value))
 	case c == '-' || (c >= '0' && c <= '9'):
 		return string(value)
 	}

@@ -68,8 +68,8 @@ func readLenient(s []byte) (t time.Time, ok bool) {
 	return t.Add(-offset), true
 }
 
-// timeLayout is the format of stored times.
-const timeLayout = "2006-01-02T15:04:05.000Z"
+// TimeLayout is the format of stored times, in UTC.
+const TimeLayout = "2006-01-02T15:04:05.000Z"
 
 // AppendTimeMember appends a field with a time. name is the beginning of the field, up to and
 // including the opening quote of its value. For the zero time, it appends nothing.
@@ -77,5 +77,5 @@ func AppendTimeMember(dst []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return dst
 	}
-	return append(t.UTC().AppendFormat(append(dst, name...), timeLayout), '"')
+	return append(t.UTC().AppendFormat(append(dst, name...), TimeLayout), '"')
 }

@@ -77,7 +77,7 @@ func TestParseTime(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, text)
-		assert.Equal(t, want, got.Format(timeLayout), text)
+		assert.Equal(t, want, got.Format(TimeLayout), text)
 		assert.Equal(t, time.UTC, got.Location())
 	}
 }
@@ -98,7 +98,7 @@ func FuzzParseTime(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseTime(got.Format(timeLayout))
+		again, err := ParseTime(got.Format(TimeLayout))
 		require.NoError(t, err)
 		require.Equal(t, got.Truncate(time.Millisecond), again)
 	})

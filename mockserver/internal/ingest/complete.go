@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -58,7 +59,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 		*t = t.Truncate(time.Millisecond) // the encoded times have this precision
 	}
 	if call.ID == "" {
-		call.ID = "collector-" + strings.ToLower(rand.Text())
+		call.ID = event.GeneratedIDPrefix + strings.ToLower(rand.Text())
 	}
 	start := len(c.dst)
 	c.members(d)

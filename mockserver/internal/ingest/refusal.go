@@ -73,7 +73,7 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	if address := h.config.ClientOf(r); address.IsValid() {
 		s.Address = address.String()
 	}
-	s.UserAgent = text.Cut(maxUserAgent, strings.ToValidUTF8(r.UserAgent(), "\uFFFD"))
+	s.UserAgent = text.Cut(maxUserAgent, text.Valid(r.UserAgent()))
 	return s
 }
 

@@ -241,7 +241,7 @@ func correctionsOf(r *tracking.Record) []correction {
 	case off.Abs() >= time.Second:
 		add("timestamp corrected by "+rows.Signed(off), "the sender's clock showed %s at %s", clockTime(c.SentAt), clockTime(c.ReceivedAt))
 	}
-	if strings.HasPrefix(c.ID, madeIDPrefix) {
+	if strings.HasPrefix(c.ID, event.GeneratedIDPrefix) {
 		add("messageId generated", "the sender did not set one, so duplicates cannot be detected")
 	}
 	for _, m := range oddMembers(c.Body) {
@@ -297,9 +297,6 @@ var fieldsByFold = func() map[string]fields.Field {
 	}
 	return byFold
 }()
-
-// madeIDPrefix is the prefix of message IDs that the collector generates.
-const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 

@@ -34,12 +34,7 @@ func (l *destinationLine) Resumable() bool {
 }
 
 // Label returns the display text of the state.
-func (l *destinationLine) Label() string {
-	if l.Status.State == engine.DestinationIdle {
-		return "Idle"
-	}
-	return page.Capitalize(string(l.Status.State))
-}
+func (l *destinationLine) Label() string { return page.Capitalize(string(l.Status.State)) }
 
 func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationLine, error) {
 	overviews, err := in.c.Overviews(ctx, pick)

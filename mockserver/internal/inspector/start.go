@@ -51,7 +51,7 @@ func (in *Inspector) startWith(r *http.Request, source, writeKey string) *firstR
 // endpointFor returns the URL that clients send calls to.
 func (in *Inspector) endpointFor(r *http.Request) string {
 	own := url.URL{Scheme: "http", Host: r.Host}
-	if r.TLS != nil {
+	if in.pages.Guard.IsHTTPS(r) {
 		own.Scheme = "https"
 	}
 	endpoint, err := url.Parse(in.endpoint)

@@ -144,7 +144,7 @@ func (q Query) Fixed(now time.Time) Query {
 	fixed := slices.Clone(q)
 	for i, t := range fixed {
 		if t.isAge() {
-			fixed[i].Value = t.Time(now).UTC().Format("2006-01-02T15:04:05.000Z")
+			fixed[i].Value = t.Time(now).UTC().Format(fields.TimeLayout)
 		}
 	}
 	return fixed

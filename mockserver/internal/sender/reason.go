@@ -62,7 +62,7 @@ func Message(a *webhook.Attempt) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(line, "\uFFFD"))
+	}, text.Valid(line))
 	return text.CutBytes(maxMessage, strings.Join(strings.Fields(line), " "))
 }
 

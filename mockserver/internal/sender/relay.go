@@ -49,7 +49,7 @@ func (*relay) element(c Content) ([]byte, error) {
 }
 
 func (*relay) enclose(now time.Time) (before, after string) {
-	return `{"batch":[`, now.UTC().Format(`],"sentAt":"2006-01-02T15:04:05.000Z"}`)
+	return `{"batch":[`, now.UTC().Format(`],"sentAt":"` + fields.TimeLayout + `"}`)
 }
 
 func (r *relay) request(c Content) (Request, error) {

@@ -232,7 +232,7 @@ func canonical(raw []byte) (value string, whole bool) {
 		}
 		return string(raw), true
 	}
-	s := strings.ToValidUTF8(string(jsonscan.Unquote(raw)), "\uFFFD")
+	s := text.Valid(jsonscan.Unquote(raw))
 	short := text.CutBytes(maxValue, s)
 	return string(fields.AppendString(nil, short)), short == s
 }

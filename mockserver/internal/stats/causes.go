@@ -95,7 +95,7 @@ func (c *Causes) addAttempt(a *tracking.Attempt) {
 	g.senders.add(at, a.Source, from, 1)
 	g.addCall(Call{Source: a.Source, ID: a.CallID, At: at})
 	response := a.ResponseBody[:min(len(a.ResponseBody), maxResponse)]
-	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: strings.ToValidUTF8(string(response), "\uFFFD")}
+	g.sample = Sample{Message: text.Cut(maxMessage, message), Status: a.Status, Answer: text.Valid(response)}
 }
 
 // addFailed counts a call that failed permanently. It does not count the last attempt, which

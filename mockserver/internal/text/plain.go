@@ -21,6 +21,9 @@ func IsInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
+// Valid replaces each run of invalid UTF-8 with U+FFFD.
+func Valid[T string | []byte](s T) string { return strings.ToValidUTF8(string(s), "\uFFFD") }
+
 // Plain replaces invisible characters and invalid UTF-8 with U+FFFD.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -28,7 +31,7 @@ func Plain(s string) string {
 			return '\uFFFD'
 		}
 		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	}, Valid(s))
 }
 
 // PlainJSON escapes invisible characters in JSON, except tabs and line breaks between tokens.

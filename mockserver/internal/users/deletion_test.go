@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -333,6 +334,44 @@ func TestDeletionRetriesStoringOutcomes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, d.CompletedAt.Sub(d.RequestedAt), time.Minute)
 		assert.Len(t, box.take(), 5, "each was sent once")
+	})
+}
+
+// A stuckJournal stores the calls of a batch, but does not return until it is canceled.
+type stuckJournal struct{ journal.Journal }
+
+func (j stuckJournal) Append(ctx context.Context, b event.Batch) error {
+	if err := j.Journal.Append(ctx, b); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (j stuckJournal) Close() error { return nil }
+
+func TestAnotherProcessContinuesADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, box := oneSource(hooks("crm")...)
+		config.State, config.Instance = state.NewMemory(), "one"
+		stored := journal.NewMemory(0)
+		config.Journal = stuckJournal{stored}
+		c := start(t, config)
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, c.Close())
+
+		config.Journal, config.Instance = stored, "two"
+		c = start(t, config)
+		require.NoError(t, c.Resume(t.Context(), "crm"))
+		began := time.Now()
+		_, err = c.Users().WaitDeletion(within(t), "x")
+		require.NoError(t, err)
+		assert.Less(t, time.Since(began), 30*time.Second, "the lease was released")
+		settle(t, c)
+		assert.Len(t, box.take(), 1, "the call was sent once")
 	})
 }
 

@@ -3,7 +3,6 @@ package users
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 		return err
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
-	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: fmt.Sprintf("it was sent %d more times, and its outcome was lost each time", maxResent)}}
+	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; the limit for sending it again is reached"}}
 	open, err := w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
 		if f, known := failed[w.record.messageID(w.id, t.Source, user)]; known {
 			return deletionEnd{tracking.Outcome{State: tracking.StateFailed, Reason: f.Reason}, f.Attempts, f.FailedAt}, true

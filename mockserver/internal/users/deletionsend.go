@@ -60,6 +60,7 @@ func (u *Service) workOnDeletion(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	defer w.release()
 	for i, source := range w.record.sourcesNotified() {
 		if err := w.send(ctx, i, source); err != nil {
 			return err

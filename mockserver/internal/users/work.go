@@ -38,7 +38,7 @@ type claim struct {
 	// Secret makes the messageIds unpredictable. Otherwise a sender could use one of them, and
 	// the collector's call would be dropped as a duplicate.
 	Secret string `json:"secret"`
-	// Instance is the process with the lease, or empty. Until is the end of the lease.
+	// Instance is the last process that acquired the lease, or empty. Until is the end of the lease.
 	Instance string    `json:"instance,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
@@ -65,7 +65,7 @@ func (c *claim) renew(taken claim) error {
 }
 
 // end releases the lease.
-func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
+func (c *claim) end() { c.Until = time.Time{} }
 
 // workers runs a goroutine for each record with work.
 type workers struct {

@@ -309,10 +309,10 @@ func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 
 // follow prints activity as it happens.
 func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first int) error {
-	switch {
-	case len(args) > 0:
+	if len(args) > 0 {
 		q.Add("messageId", args[0])
-	case q.Get("state") == "rejected":
+	}
+	if q.Get("state") == "rejected" {
 		q["kind"] = []string{"rejected", "refused"}
 		q.Del("state")
 	}

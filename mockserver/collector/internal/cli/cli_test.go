@@ -205,6 +205,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"calls-rejected-destination", []string{"calls", "--state", "rejected", "--destination", "crm"}, 2},
 		{"calls-follow-state", []string{"calls", "--follow", "--state", "failed"}, 2},
 		{"calls-follow-yaml", []string{"calls", "--follow", "-o", "yaml"}, 2},
+		{"calls-follow-yaml", []string{"calls", "m1", "--follow", "--state", "rejected", "-o", "yaml"}, 2},
 		{"bad-output", []string{"calls", "-o", "xml"}, 2},
 		{"destinations-list", []string{"destinations", "list"}, 0},
 		{"destinations-list", []string{"destinations"}, 0},

@@ -56,13 +56,14 @@ type listKind struct {
 	kind        users.ComputationKind
 	plural      string
 	contentType string // Content-Type of an uploaded list
+	content     string // description of a list
 	short       string
 	sync        cobra.Command // help texts of the command sync
 }
 
 func newAudience() *cobra.Command {
 	return listKind{
-		kind: users.KindAudience, plural: "audiences", contentType: "text/plain",
+		kind: users.KindAudience, plural: "audiences", contentType: "text/plain", content: "user IDs, one per line",
 		short: "Sync audiences to destinations",
 		sync: cobra.Command{
 			Short: "Sync the members of an audience to a destination",
@@ -83,7 +84,7 @@ audience are processed in order.`,
 
 func newTrait() *cobra.Command {
 	return listKind{
-		kind: users.KindTrait, plural: "computed traits", contentType: "application/x-ndjson",
+		kind: users.KindTrait, plural: "computed traits", contentType: "application/x-ndjson", content: "values, one JSON object per line",
 		short: "Sync computed traits to destinations",
 		sync: cobra.Command{
 			Short: "Sync the values of a computed trait to a destination",
@@ -130,7 +131,7 @@ func (k listKind) newSync() *cobra.Command {
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
-	list, size, err := openFile(cmd, f.file, "user IDs, one per line")
+	list, size, err := openFile(cmd, f.file, k.content)
 	if err != nil {
 		return usagef("--file: %w", err)
 	}

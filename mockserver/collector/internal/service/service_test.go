@@ -150,6 +150,12 @@ func TestAdminListenerRequiresToken(t *testing.T) {
 	assert.Len(t, admin.TestPaths, 6)
 }
 
+func TestEndpointOnAllAddressesHasTheHostOfThePage(t *testing.T) {
+	s := start(t, Options{Config: &config.Config{Listen: ":0", Data: t.TempDir(), Admin: config.Admin{Listen: "127.0.0.1:0"}}})
+	_, page := get(t, http.DefaultClient, s.AdminURL()+"/sources", "")
+	assert.Contains(t, page, fmt.Sprintf("http://127.0.0.1:%d", s.main.socket.Addr().(*net.TCPAddr).Port))
+}
+
 func TestUnusableAdminListenerReleasesTheOther(t *testing.T) {
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -178,16 +184,23 @@ func TestHTTPSBehindProxies(t *testing.T) {
 				Listen: "127.0.0.1:0", Data: t.TempDir(), Admin: test.admin, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
 				HTTPConfig: config.JSONObject(`{"backoffConfig":{}}`),
 			}})
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/projects/web-key/settings", nil)
-			require.NoError(t, err)
-			req.Header.Set("X-Forwarded-Proto", "https")
-			res, err := http.DefaultClient.Do(req)
-			require.NoError(t, err)
-			defer res.Body.Close()
-			text, err := io.ReadAll(res.Body)
-			require.NoError(t, err)
-			assert.Contains(t, string(text), `"protocol":"`+test.want+`"`)
-			assert.Contains(t, string(text), `"httpConfig":{"backoffConfig":{}}`)
+			read := func(path string) string {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+path, nil)
+				require.NoError(t, err)
+				req.Header.Set("X-Forwarded-Proto", "https")
+				res, err := http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				defer res.Body.Close()
+				text, err := io.ReadAll(res.Body)
+				require.NoError(t, err)
+				return string(text)
+			}
+			text := read("/v1/projects/web-key/settings")
+			assert.Contains(t, text, `"protocol":"`+test.want+`"`)
+			assert.Contains(t, text, `"httpConfig":{"backoffConfig":{}}`)
+			if test.admin.Listen == "" {
+				assert.Contains(t, read("/sources"), "<code>"+test.want+"://127.0.0.1:")
+			}
 		})
 	}
 }

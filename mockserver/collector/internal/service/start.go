@@ -125,7 +125,7 @@ func (s *Service) openGates() {
 		s.main.gate.open(everything)
 		return
 	}
-	s.admin.gate.open(s.everything(s.main.url()))
+	s.admin.gate.open(s.everything(s.main.scheme + "://" + s.main.socket.Addr().String()))
 	s.main.gate.open(s.telemetry.Handler(s.collector))
 }
 

@@ -33,7 +33,7 @@ func (s *Server) Check(r *http.Request) *access.Error {
 }
 
 func refusal(refused *access.Error) Answer {
-	return Problem(refused.Status, "Request refused", refused.Message)
+	return Problem(refused.Status, "Request refused", Sentence(refused.Message))
 }
 
 // redirectToLogin redirects to the login page, which redirects back.

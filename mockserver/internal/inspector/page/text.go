@@ -75,7 +75,7 @@ func visible(s string) []textPart {
 }
 
 // isoTime formats a time in UTC with milliseconds.
-func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func isoTime(t time.Time) string { return t.UTC().Format(fields.TimeLayout) }
 
 // clock formats a time in the same way as assets/html.js. Times of other days have a date.
 func clock(t, now time.Time) string {
