@@ -107,7 +107,7 @@ func (a *admin) handler(route adminRoute) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = access.NewLongBody(w, r)
 		body, err := route.handle(a, r)
-		a.answer(w, r, body, err)
+		a.respond(w, r, body, err)
 	})
 }
 
@@ -127,8 +127,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, r, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
+		a.respond(w, r, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
 		return
 	}
-	a.answer(w, r, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
+	a.respond(w, r, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
 }

@@ -352,21 +352,21 @@ func senderFacts(s tracking.Sender) []fact {
 
 // showCall returns only the panel if a script sent the request. It redirects other requests to
 // the list with the panel open.
-func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showCall(r *http.Request) (page.Response, error) {
 	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
 	if !page.IsFragment(r) {
-		return page.Answer{To: filter.Link("/", "call", ref)}, nil
+		return page.Response{To: filter.Link("/", "call", ref)}, nil
 	}
 	return in.showPanel(ref, filter, "", nil), nil
 }
 
 // showPanel returns the panel of a call, with a notice or the error of an action.
-func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
+func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Response {
 	p, ok := in.panel(ref, filter)
 	if !ok {
-		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound, Page: page.Page{Body: filter.Link("/")}}
+		return page.Response{Template: "calls", Part: "missing", Status: http.StatusNotFound, Page: page.Page{Body: filter.Link("/")}}
 	}
-	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
+	a := page.Response{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice
 	if refused != nil {
 		p.Notice, p.Failed, a.Status = page.Sentence(refused.Message), true, refused.Status

@@ -95,7 +95,7 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
-func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
@@ -119,7 +119,7 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 		p.Recent = in.list(rows.Filter{}, 0).Rows
 		p.Recent = p.Recent[:min(len(p.Recent), 8)]
 	}
-	return page.Answer{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
+	return page.Response{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
 
 // diagnose fills the page for a destination.

@@ -63,11 +63,11 @@ type share struct {
 	Unusual             bool
 }
 
-func unknownEvent() page.Answer {
+func unknownEvent() page.Response {
 	return page.Problem(http.StatusNotFound, "Event not found", "No call of this event has arrived, or its statistics were deleted.")
 }
 
-func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showEvent(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	e, ok := in.c.Shapes().Named(q.Get("source"), q.Get("type"), q.Get("name"))
 	if !ok {
@@ -93,7 +93,7 @@ func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
 		shown.Calls = in.callsWith(&e, found, q.Get("has"), q.Get("value"))
 	}
 	shown.Export = exportOf(&e)
-	return page.Answer{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
+	return page.Response{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
 // oddityOf links an anomaly to matching calls or to the similar event.
@@ -229,7 +229,7 @@ func eventHref(e *shapes.Event, more ...string) string {
 	return rows.EventLink(e.Source, e.Type, e.Name, more...)
 }
 
-func (in *Inspector) forgetEvent(r *http.Request) (page.Answer, error) {
+func (in *Inspector) forgetEvent(r *http.Request) (page.Response, error) {
 	if !in.c.Shapes().Delete(r.PostForm.Get("id")) {
 		return unknownEvent(), nil
 	}

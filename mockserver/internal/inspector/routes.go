@@ -87,6 +87,6 @@ func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }
 
-func showNotFound(*http.Request) (page.Answer, error) {
+func showNotFound(*http.Request) (page.Response, error) {
 	return page.Problem(http.StatusNotFound, "Page not found", "This collector has no page at this address."), nil
 }

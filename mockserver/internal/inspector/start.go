@@ -96,7 +96,7 @@ type sourceLine struct {
 	Calls          string // URL of its calls
 }
 
-func (in *Inspector) showSources(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showSources(r *http.Request) (page.Response, error) {
 	known := in.c.Settings()
 	p := sourcesPage{AnyKey: in.c.AcceptsAnyWriteKey(), Endpoint: in.endpointFor(r)}
 	for _, name := range in.sourceNames() {
@@ -114,7 +114,7 @@ func (in *Inspector) showSources(r *http.Request) (page.Answer, error) {
 		}
 		p.Open = in.startWith(r, name, key)
 	}
-	return page.Answer{Template: "sources", Page: page.Page{Title: "Sources", Nav: "sources", Body: p}}.OrPart(r, "lines"), nil
+	return page.Response{Template: "sources", Page: page.Page{Title: "Sources", Nav: "sources", Body: p}}.OrPart(r, "lines"), nil
 }
 
 // serveWriteKey serves the write key of a source, to copy it.

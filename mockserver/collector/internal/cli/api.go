@@ -34,8 +34,8 @@ import (
 const (
 	// requestTimeout limits a request to the collector. Large replays take minutes.
 	requestTimeout = 5 * time.Minute
-	// maxAnswer limits the size of a response, in bytes.
-	maxAnswer = 64 << 20
+	// maxResponse limits the size of a response, in bytes.
+	maxResponse = 64 << 20
 	// waitPause is the interval between polls of a collector.
 	waitPause = 100 * time.Millisecond
 )
@@ -72,30 +72,30 @@ func (c *client) addAddressTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
-// An answer is a response of the admin API in decoded and in raw form.
-type answer[T any] struct {
+// A response contains a response of the admin API in decoded and in raw form.
+type response[T any] struct {
 	read T
 	raw  json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (a *answer[T]) UnmarshalJSON(data []byte) error {
-	a.raw = bytes.Clone(data)
-	return json.Unmarshal(data, &a.read)
+func (r *response[T]) UnmarshalJSON(data []byte) error {
+	r.raw = bytes.Clone(data)
+	return json.Unmarshal(data, &r.read)
 }
 
 // get sends a GET request to the admin API.
-func get[T any](ctx context.Context, c *client, path string) (answer[T], error) {
+func get[T any](ctx context.Context, c *client, path string) (response[T], error) {
 	return ask[T](ctx, c, http.MethodGet, path, nil)
 }
 
 // ask sends a request to the admin API. body may be nil.
-func ask[T any](ctx context.Context, c *client, method, path string, body any) (a answer[T], err error) {
+func ask[T any](ctx context.Context, c *client, method, path string, body any) (r response[T], err error) {
 	var payload io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
-			return a, err
+			return r, err
 		}
 		payload = bytes.NewReader(data)
 	}
@@ -103,11 +103,11 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	defer cancel()
 	req, err := c.request(ctx, method, path, payload)
 	if err != nil {
-		return a, err
+		return r, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	err = c.do(req, &a)
-	return a, err
+	err = c.do(req, &r)
+	return r, err
 }
 
 // A query is a request to the admin API. A command prints its response.
@@ -120,16 +120,16 @@ type query struct {
 
 // show sends a query and prints the response as data or, by default, with text.
 func show[T any](cmd *cobra.Command, c *client, q query, text func(out io.Writer, v T) error) error {
-	a, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
+	r, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, c, a, q.list, text)
+	return printResponse(cmd, c, r, q.list, text)
 }
 
-// printAnswer prints a response as data or, by default, with text.
-func printAnswer[T any](cmd *cobra.Command, c *client, a answer[T], list string, text func(out io.Writer, v T) error) error {
-	return c.output.write(cmd, a.raw, list, func(out io.Writer) error { return text(out, a.read) })
+// printResponse prints a response as data or, by default, with text.
+func printResponse[T any](cmd *cobra.Command, c *client, r response[T], list string, text func(out io.Writer, v T) error) error {
+	return c.output.write(cmd, r.raw, list, func(out io.Writer) error { return text(out, r.read) })
 }
 
 // request returns a request to the admin API.
@@ -157,8 +157,8 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 	return req, nil
 }
 
-// do sends a request to the admin API and decodes the response into answer.
-func (c *client) do(req *http.Request, answer any) error {
+// do sends a request to the admin API and decodes the response into v.
+func (c *client) do(req *http.Request, v any) error {
 	status, data, err := c.exchange(req)
 	if err != nil {
 		return err
@@ -168,11 +168,11 @@ func (c *client) do(req *http.Request, answer any) error {
 	}
 	if status == http.StatusNoContent {
 		if req.Method == http.MethodGet {
-			return answered(status, data)
+			return notCollectorError(status, data)
 		}
 		return nil
 	}
-	if err := json.Unmarshal(data, answer); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
+	if err := json.Unmarshal(data, v); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
 		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
@@ -188,7 +188,7 @@ func (c *client) exchange(req *http.Request) (status int, body []byte, err error
 	if err == nil {
 		defer res.Body.Close()
 		status = res.StatusCode
-		body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		body, err = io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	}
 	if err != nil {
 		return 0, nil, explainConnect(err, req.URL.Scheme+"://"+req.URL.Host)
@@ -354,7 +354,7 @@ func refusal(req *http.Request, status int, data []byte) error {
 	var said apiError
 	switch {
 	case json.Unmarshal(data, &said) != nil || said.Message == "":
-		return answered(status, data)
+		return notCollectorError(status, data)
 	case said.Success != nil:
 		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:
@@ -365,8 +365,8 @@ func refusal(req *http.Request, status int, data []byte) error {
 	return errors.New(said.Message)
 }
 
-// answered returns the error for a response that is not from a collector.
-func answered(status int, data []byte) error {
+// notCollectorError returns the error for a response that is not from a collector.
+func notCollectorError(status int, data []byte) error {
 	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // net/http sends this text
 		return errors.New("the collector uses TLS: use https:// in --url")
 	}

@@ -167,7 +167,7 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
+	return printResponse(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
@@ -177,7 +177,7 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 }
 
 // search returns a page of calls. An unknown destination is an error.
-func (c *client) search(ctx context.Context, q url.Values) (found answer[callPage[call]], err error) {
+func (c *client) search(ctx context.Context, q url.Values) (found response[callPage[call]], err error) {
 	found, err = get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	if name := q.Get("destination"); err == nil && name != "" && len(found.read.Calls) == 0 {
 		err = c.checkDestination(ctx, name)
@@ -187,7 +187,7 @@ func (c *client) search(ctx context.Context, q url.Values) (found answer[callPag
 
 // eachPage passes the calls of a list to f, newest first. If limit is positive, it stops after limit
 // calls.
-func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page answer[callPage[T]]) error) error {
+func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page response[callPage[T]]) error) error {
 	for left := limit; ; {
 		size := 100
 		if limit > 0 {
@@ -213,7 +213,7 @@ func (c *client) exportCalls(ctx context.Context, out io.Writer, q url.Values, l
 		_ = table.Write(export.Columns) // Error reports the error
 	}
 	n := 0
-	err := eachPage(ctx, c, q, limit, func(page answer[callPage[export.Call]]) error {
+	err := eachPage(ctx, c, q, limit, func(page response[callPage[export.Call]]) error {
 		n += len(page.read.Calls)
 		if !asCSV {
 			return c.output.print(out, page.raw, "calls")
@@ -364,7 +364,7 @@ func callPath(source, id string) string {
 }
 
 // getOne returns the call at an API path and its attempts.
-func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[export.AttemptList], err error) {
+func (c *client) getOne(ctx context.Context, path string) (one response[call], list response[export.AttemptList], err error) {
 	if one, err = get[call](ctx, c, path); err == nil {
 		list, err = get[export.AttemptList](ctx, c, path+"/attempts")
 	}

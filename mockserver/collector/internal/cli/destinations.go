@@ -184,7 +184,7 @@ is not counted and not retried.`,
 			if err != nil {
 				return err
 			}
-			err = printAnswer(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
+			err = printResponse(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
 				return table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.Attempts {
 						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
@@ -203,7 +203,7 @@ is not counted and not retried.`,
 }
 
 // testDestination sends a test call to each webhook of a destination.
-func (c *client) testDestination(ctx context.Context, name, callType string) (answer[export.AttemptList], error) {
+func (c *client) testDestination(ctx context.Context, name, callType string) (response[export.AttemptList], error) {
 	return ask[export.AttemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
 }
 

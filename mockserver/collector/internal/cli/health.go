@@ -89,7 +89,7 @@ func (c *client) health(ctx context.Context, out io.Writer) error {
 	var said struct{ Status, Message string }
 	switch err := json.Unmarshal(body, &said); {
 	case err != nil || said.Status == "":
-		return answered(status, body)
+		return notCollectorError(status, body)
 	case status != http.StatusOK:
 		return errors.New("not ready: " + cmp.Or(said.Message, said.Status))
 	}

@@ -85,7 +85,7 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	answer := struct {
+	response := struct {
 		Calls []cameView `json:"calls"`
 		More  bool       `json:"more"`
 		Next  string     `json:"next"` // value of the parameter after for the next page
@@ -96,15 +96,15 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 			after.Order = item.Order
 			continue
 		}
-		if len(answer.Calls) == limit {
-			answer.More = true
+		if len(response.Calls) == limit {
+			response.More = true
 			break
 		}
 		after.Order = item.Order
-		answer.Calls = append(answer.Calls, viewCame(&item))
+		response.Calls = append(response.Calls, viewCame(&item))
 	}
-	answer.Next = after.String()
-	return answer, nil
+	response.Next = after.String()
+	return response, nil
 }
 
 // picks reports whether an item matches the filter and has all required fields.
