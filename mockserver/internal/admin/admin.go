@@ -73,9 +73,9 @@ var TestPaths = []string{"/messages", "/good", "/bad", "/all", "/reset", "/expec
 
 // testRoutes are the handlers of TestPaths, except /messages.
 var testRoutes = []adminRoute{
-	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, false) }},
-	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, false, true) }},
-	{"GET", "/all", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, true) }},
+	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, true, false) }},
+	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, false, true) }},
+	{"GET", "/all", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, true, true) }},
 	{"POST", "/reset", (*admin).reset},
 	{"POST", "/expect", (*admin).expect},
 }
