@@ -351,18 +351,18 @@ func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
 		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
-	var said apiError
+	var failure apiError
 	switch {
-	case json.Unmarshal(data, &said) != nil || said.Message == "":
+	case json.Unmarshal(data, &failure) != nil || failure.Message == "":
 		return notCollectorError(status, data)
-	case said.Success != nil:
+	case failure.Success != nil:
 		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:
 		return errors.New("the collector requires its admin token: set --token-file or COLLECTOR_TOKEN")
-	case said.Code == "empty_list":
-		return errors.New(strings.Replace(said.Message, "set allowEmpty", "add --allow-empty", 1))
+	case failure.Code == "empty_list":
+		return errors.New(strings.Replace(failure.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
-	return errors.New(said.Message)
+	return errors.New(failure.Message)
 }
 
 // notCollectorError returns the error for a response that is not from a collector.

@@ -411,7 +411,7 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	}
 	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,VERDICT,URL,RESPONSE", func(row func(...any)) {
 		for _, a := range attempts {
-			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, said(&a))
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, resultOf(&a))
 		}
 	})
 	if err != nil {

@@ -187,7 +187,7 @@ is not counted and not retried.`,
 			err = printResponse(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
 				return table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.Attempts {
-						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
+						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, resultOf(&a))
 					}
 				})
 			})
@@ -207,8 +207,8 @@ func (c *client) testDestination(ctx context.Context, name, callType string) (re
 	return ask[export.AttemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
 }
 
-// said returns the error or the status of an attempt, and an excerpt of the response body.
-func said(a *export.Attempt) string {
+// resultOf returns the error or the status of an attempt, and an excerpt of the response body.
+func resultOf(a *export.Attempt) string {
 	return sender.Cause(&webhook.Attempt{Status: a.Status, Verdict: a.Verdict, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
 }
 
