@@ -68,7 +68,7 @@ type callDestination struct {
 	Reason  string
 	RetryAt time.Time
 	Tries   int
-	Held    string // why a pending call is not being attempted
+	Delay   string // why a pending call is not being attempted
 	Exists  bool   // whether the call can be replayed unless it is pending
 }
 
@@ -100,12 +100,12 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	p := &callPanel{Row: rows.New(in.c.History(), &i, filter, destinations), Change: i.Change, Back: filter.Link("/")}
 	switch {
 	case i.Record != nil:
-		p.readRecord(i.Record, destinations)
-		p.addHolds(in.c.Status())
+		p.showRecord(i.Record, destinations)
+		p.addDelays(in.c.Status())
 	case i.Rejection != nil:
-		p.readRejection(i.Rejection, i.Read)
+		p.showRejection(i.Rejection, i.Read)
 	default:
-		p.readRefusal(i.Refusal)
+		p.showRefusal(i.Refusal)
 	}
 	if c := i.Call(); i.Refusal == nil {
 		p.Copies = copiesOf(p.Ref, c)
@@ -121,7 +121,7 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	return p, true
 }
 
-func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
+func (p *callPanel) showRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
 	c := &r.Call
 	p.Title, p.Facts = history.TitleOf(c), factsOf(c)
 	if r.RetryCount > 0 {
@@ -156,8 +156,8 @@ func (p *callPanel) addAttempts(all []tracking.Attempt) {
 	}
 }
 
-// addHolds sets the reasons why destinations do not attempt the call.
-func (p *callPanel) addHolds(states []engine.DestinationStatus) {
+// addDelays sets the reasons why destinations do not attempt the call.
+func (p *callPanel) addDelays(states []engine.DestinationStatus) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
 		if d.Look != "pending" && d.Look != "retrying" {
@@ -167,13 +167,13 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 			switch {
 			case s.Destination != d.Name:
 			case !s.GoneSince.IsZero():
-				d.Held = "The destination has stopped: its webhooks responded with 410."
+				d.Delay = "The destination has stopped: its webhooks responded with 410."
 			case s.Paused:
-				d.Held = "The destination is paused."
+				d.Delay = "The destination is paused."
 			case !s.HeldUntil.IsZero():
-				d.Held = "The receiver’s last response requires a pause. Delivery continues after it."
+				d.Delay = "The receiver’s last response requires a pause. Delivery continues after it."
 			case s.Down:
-				d.Held = "The destination is down. Calls are retried at a lower rate until one succeeds."
+				d.Delay = "The destination is down. Calls are retried at a lower rate until one succeeds."
 			}
 		}
 	}
@@ -318,7 +318,7 @@ func markCorrected(key string) (mark, note string) {
 	return "", ""
 }
 
-func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
+func (p *callPanel) showRejection(r *tracking.Rejection, read *tracking.Call) {
 	p.Violations = r.Violations
 	p.Message, p.Hint, p.Place = r.Message, event.HintOf(r.Code), r.Index+1
 	p.Title, p.Facts, p.Bytes = history.TitleOf(read), append(factsOf(read), senderFacts(r.Sender)...), len(r.Body)
@@ -338,7 +338,7 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 }
 
-func (p *callPanel) readRefusal(r *event.Refusal) {
+func (p *callPanel) showRefusal(r *event.Refusal) {
 	p.Message, p.Hint, p.Status = r.Message, event.HintOf(r.Code), r.Status
 	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
 	if p.Bytes = len(r.Body); p.Bytes > 0 {
