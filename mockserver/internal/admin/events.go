@@ -55,7 +55,7 @@ func unknownEvent(r *http.Request) error {
 	return access.Errorf(http.StatusNotFound, "not_found", "no event %.40q; list IDs with /api/v1/events", r.PathValue("event"))
 }
 
-func (a *admin) forgetEvent(r *http.Request) (any, error) {
+func (a *admin) deleteEvent(r *http.Request) (any, error) {
 	if !a.c.Shapes().Delete(r.PathValue("event")) {
 		return nil, unknownEvent(r)
 	}

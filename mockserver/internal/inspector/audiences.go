@@ -153,8 +153,8 @@ func (f *syncForm) set(part *multipart.Part) error {
 	return nil
 }
 
-func (in *Inspector) forgetComputation(r *http.Request) (page.Response, error) {
-	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
+func (in *Inspector) deleteComputation(r *http.Request) (page.Response, error) {
+	if err := in.c.Users().DeleteComputation(r.Context(), r.PostForm.Get("id")); err != nil {
 		return page.Response{}, err
 	}
 	return page.SendTo("/audiences", "List deleted.")

@@ -229,7 +229,7 @@ func eventHref(e *shapes.Event, more ...string) string {
 	return rows.EventLink(e.Source, e.Type, e.Name, more...)
 }
 
-func (in *Inspector) forgetEvent(r *http.Request) (page.Response, error) {
+func (in *Inspector) deleteEvent(r *http.Request) (page.Response, error) {
 	if !in.c.Shapes().Delete(r.PostForm.Get("id")) {
 		return unknownEvent(), nil
 	}
