@@ -244,7 +244,7 @@ func correctionsOf(r *tracking.Record) []correction {
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
 		add("messageId generated", "the sender did not set one, so duplicates cannot be detected")
 	}
-	for _, m := range oddMembers(c.Body) {
+	for _, m := range suspiciousFields(c.Body) {
 		switch {
 		case m.meant != "":
 			add(m.name+" ignored", "field names are case-sensitive: use %s", m.meant)
@@ -258,16 +258,16 @@ func correctionsOf(r *tracking.Record) []correction {
 	return all
 }
 
-// An oddMember is a field with a name that resembles a known field, or with a number instead of
+// A suspiciousField is a field with a name that resembles a known field, or with a number instead of
 // a string as its value. In the first case, meant is the name of the known field.
-type oddMember struct{ name, meant string }
+type suspiciousField struct{ name, meant string }
 
-// maxOddMembers limits the number of oddMembers that are reported for a call.
-const maxOddMembers = 20
+// maxSuspiciousFields limits the number of suspiciousFields that are reported for a call.
+const maxSuspiciousFields = 20
 
-func oddMembers(body []byte) (odd []oddMember) {
+func suspiciousFields(body []byte) (found []suspiciousField) {
 	for m := range jsonscan.Members(body) {
-		if len(odd) == maxOddMembers {
+		if len(found) == maxSuspiciousFields {
 			break
 		}
 		name := string(jsonscan.Unquote(m.Key))
@@ -275,13 +275,13 @@ func oddMembers(body []byte) (odd []oddMember) {
 		switch {
 		case !known:
 			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
-				odd = append(odd, oddMember{text.Cut(80, name), meant})
+				found = append(found, suspiciousField{text.Cut(80, name), meant})
 			}
 		case event.TextOf(new(tracking.Call), f) != nil && page.KindOf(m.Value) == "num":
-			odd = append(odd, oddMember{name: name})
+			found = append(found, suspiciousField{name: name})
 		}
 	}
-	return odd
+	return found
 }
 
 // foldName converts a name to lower case without separators.
@@ -331,7 +331,7 @@ func (p *callPanel) showRejection(r *tracking.Rejection, read *tracking.Call) {
 	if r.Field != "" && fields.Member(r.Body, r.Field) == nil {
 		p.Body = addMissing(p.Body, r.Field, r.Message)
 	}
-	for _, m := range oddMembers(r.Body) {
+	for _, m := range suspiciousFields(r.Body) {
 		if m.meant != "" {
 			p.Hint += fmt.Sprintf(" Did you mean %[2]s instead of %[1]q? Field names are case-sensitive.", m.name, m.meant)
 		}

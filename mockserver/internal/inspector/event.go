@@ -18,7 +18,7 @@ import (
 type eventPage struct {
 	shapes.Event
 	CallsHref  string // URL of the list of the event's calls
-	Odd        []oddity
+	Odd        []anomalyLink
 	Violations []violation
 	Properties []property
 	Word       string         // "property" or "trait"
@@ -29,8 +29,8 @@ type eventPage struct {
 // Sampled reports whether only a part of the calls was examined.
 func (p *eventPage) Sampled() bool { return p.Event.Sampled < p.Event.Calls }
 
-// An oddity is an anomaly with a link.
-type oddity struct {
+// An anomalyLink is an anomaly with a link.
+type anomalyLink struct {
 	Text, Href, Link string
 }
 
@@ -80,7 +80,7 @@ func (in *Inspector) showEvent(r *http.Request) (page.Response, error) {
 	shown.CallsHref = rows.By("source", e.Source, "type", e.Type, "event", e.Name).Link("/")
 	odd := map[string]bool{}
 	for _, o := range e.Anomalies {
-		shown.Odd = append(shown.Odd, in.oddityOf(&e, o))
+		shown.Odd = append(shown.Odd, in.linkAnomaly(&e, o))
 		odd[o.Path] = true
 	}
 	for _, v := range e.Violations {
@@ -96,9 +96,9 @@ func (in *Inspector) showEvent(r *http.Request) (page.Response, error) {
 	return page.Response{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
-// oddityOf links an anomaly to matching calls or to the similar event.
-func (in *Inspector) oddityOf(e *shapes.Event, o shapes.Anomaly) oddity {
-	shown := oddity{Text: o.Text + "."}
+// linkAnomaly links an anomaly to matching calls or to the similar event.
+func (in *Inspector) linkAnomaly(e *shapes.Event, o shapes.Anomaly) anomalyLink {
+	shown := anomalyLink{Text: o.Text + "."}
 	switch o.Kind {
 	case shapes.SimilarEvents:
 		if other, ok := in.c.Shapes().Event(o.Other); ok {
