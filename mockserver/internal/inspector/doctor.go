@@ -73,7 +73,7 @@ type changeLine struct {
 type finding struct {
 	Good  bool
 	Text  string
-	Mend  []signcheck.Line // code that fixes the mistake
+	Fix   []signcheck.Line // code that fixes the mistake
 	Tried []string         // explanations that were tried without success
 }
 
@@ -222,7 +222,7 @@ func (p *signaturePage) checkSignature(a signcheck.Answer) {
 		p.Verdicts = append(p.Verdicts, finding{Text: "No match found. The receiver may use a different secret or sign different bytes.", Tried: a.Tried})
 	case len(a.Mistakes) > 0:
 		for _, m := range a.Mistakes {
-			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Mend: m.Mend})
+			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Fix: m.Fix})
 		}
 	case a.OfPasted && p.Signed == nil:
 		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid for the pasted body and this destination's secret, in " + a.Header + "."})
