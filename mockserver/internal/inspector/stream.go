@@ -36,7 +36,7 @@ const (
 type frame struct {
 	Reset   bool       `json:"reset,omitempty"`   // whether the browser must request the list again
 	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
-	Missing []int64    `json:"missing,omitempty"` // matching items that a held list lacks
+	Missing []int64    `json:"missing,omitempty"` // matching items that a frozen list lacks
 	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
 	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
 	Skipped int64      `json:"skipped,omitempty"` // number of new matching items in neither Rows nor Missing
@@ -64,7 +64,7 @@ type follower struct {
 	in     *Inspector
 	filter rows.Filter
 	ages   bool   // whether the filter has relative times; rows can then stop matching
-	held   bool   // whether the browser keeps its rows and adds no others
+	frozen bool   // whether the browser keeps its rows and adds no others
 	open   string // ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
@@ -98,7 +98,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 		from = q.Get("from")
 	}
 	f := in.newFollower(rows.ReadFilter(q), from, q.Get("rows"))
-	f.held = q.Get("held") != ""
+	f.frozen = q.Get("held") != ""
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
 	in.follow(r, control, w, f)
@@ -198,7 +198,7 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 	}
 	for order, change := range f.shown {
 		i := feed.Item(order)
-		if i == nil || i.Change <= change && (!f.ages || f.held || match(i)) {
+		if i == nil || i.Change <= change && (!f.ages || f.frozen || match(i)) {
 			continue
 		}
 		matches := match(i)
@@ -206,7 +206,7 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 			delete(f.shown, order)
 			out.Gone = append(out.Gone, order)
 		}
-		if matches || f.held {
+		if matches || f.frozen {
 			send(i)
 		}
 	}
@@ -215,11 +215,11 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 	sent := int64(0)
 	oldest := f.oldest()
 	for n, i := range fresh {
-		listed := f.held || n < frameRows && i.Order > oldest
+		listed := f.frozen || n < frameRows && i.Order > oldest
 		switch {
-		case f.held && i.Order > oldest:
+		case f.frozen && i.Order > oldest:
 			out.Missing = append(out.Missing, i.Order)
-		case f.held:
+		case f.frozen:
 		case listed:
 			send(i)
 		}
