@@ -89,7 +89,7 @@ func (m *model) append(l line) {
 // frozen reports whether the view is paused or a line is selected.
 func (m *model) frozen() bool { return m.paused || m.selected >= 0 }
 
-// resume resumes following new lines.
+// resume follows new lines again.
 func (m *model) resume() {
 	m.paused, m.selected = false, -1
 	if m.missed > 0 {
