@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,10 +22,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -36,8 +31,6 @@ const (
 	requestTimeout = 5 * time.Minute
 	// maxResponse limits the size of a response, in bytes.
 	maxResponse = 64 << 20
-	// waitPause is the interval between polls of a collector.
-	waitPause = 100 * time.Millisecond
 )
 
 // A client sends requests to a running collector.
@@ -256,77 +249,6 @@ func setting(flag, value, variable string) (used, from string) {
 	return os.Getenv(variable), variable
 }
 
-// Maximum sizes of files, in bytes.
-const (
-	maxSecret       = 64 << 10
-	maxCertificates = 4 << 20
-)
-
-// openFile opens a file, or standard input for "-". If standard input is a terminal, openFile prints a
-// message, which names the content. The size is -1 if it is unknown.
-func openFile(cmd *cobra.Command, path, content string) (io.ReadCloser, int64, error) {
-	if path == "-" {
-		in := cmd.InOrStdin()
-		if live.IsTerminal(in) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "reading %s from standard input; press Ctrl-D to finish\n", content)
-		}
-		return cancelable(cmd.Context(), in), -1, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
-}
-
-// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
-func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
-	r, w := io.Pipe()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
-	go func() {
-		_, err := io.Copy(w, in)
-		_ = w.CloseWithError(err)
-	}()
-	return r
-}
-
-// readUpTo reads a file of at most limit bytes.
-func readUpTo(path string, limit int64) ([]byte, error) {
-	data, err := config.ReadFile(path, limit+1)
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, err
-}
-
-// readSecret reads a file with a secret, without surrounding white space.
-func readSecret(flag, path string) (string, error) {
-	data, err := readUpTo(path, maxSecret)
-	if err != nil {
-		return "", usagef("%s: %w", flag, err)
-	}
-	secret := strings.TrimSpace(string(data))
-	switch {
-	case secret == "":
-		return "", usagef("%s is empty: use a file that contains the secret", flag)
-	case strings.Contains(secret, "\n"):
-		return "", usagef("%s has more than one line: use a file that contains only the secret", flag)
-	}
-	return secret, checkSecret(flag, secret)
-}
-
-// checkSecret returns an error for a secret that contains invisible characters.
-func checkSecret(from, secret string) error {
-	if p := settings.CheckSecret(from, secret); p != nil {
-		return usageError{p}
-	}
-	return nil
-}
-
 // token returns the admin token, or "" without one.
 func (c *client) token() (string, error) {
 	switch {
@@ -394,100 +316,6 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error. If ctx ends first, the error says that work, such as
-// a replay, continues.
-func poll(ctx context.Context, work string, done func() (bool, error)) error {
-	for {
-		ok, err := done()
-		if !ok && err == nil {
-			err = pause.For(ctx, waitPause)
-		}
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("stopped waiting; %s continues in the collector", work)
-		case ok || err != nil:
-			return err
-		}
-	}
-}
-
-// pollFor is like poll, but also ends after limit, with the last error of done if there is one. It reports
-// whether done returned true.
-func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var failed error // of done
-	err := poll(limited, work, func() (isDone bool, err error) {
-		isDone, failed = done()
-		return isDone, failed
-	})
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return false, failed
-	}
-	return err == nil, err
-}
-
-// A parameter is a flag that sets a query parameter of the admin API.
-type parameter struct {
-	query    url.Values
-	name     string
-	repeated bool
-	read     func(string) (string, error) // converts the value; may be nil
-}
-
-// Set implements pflag.Value. An empty value removes the parameter.
-func (p parameter) Set(value string) (err error) {
-	if p.read != nil && value != "" {
-		value, err = p.read(value)
-	}
-	switch {
-	case err != nil:
-		return err
-	case p.repeated:
-		p.query.Add(p.name, value)
-	case value == "":
-		p.query.Del(p.name)
-	default:
-		p.query.Set(p.name, value)
-	}
-	return nil
-}
-
-// Type implements pflag.Value.
-func (parameter) Type() string { return "string" }
-
-// String implements pflag.Value. Parameters have no defaults.
-func (parameter) String() string { return "" }
-
-// parameterFlag adds a flag for the query parameter with the same name. If values are given, the
-// flag accepts only these values, and shells complete them.
-func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
-	p := parameter{query: query, name: name}
-	if len(values) > 0 {
-		p.read = oneOf("--"+name, values)
-	}
-	cmd.Flags().Var(p, name, help)
-	if len(values) > 0 {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-}
-
-// oneOf returns a parser for a parameter that accepts only the given values.
-func oneOf(name string, values []string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		if !slices.Contains(values, value) {
-			return "", usagef("invalid %s %s: use %s", name, text.Quote(text.MaxRepeated, value), strings.Join(values, ", "))
-		}
-		return value, nil
-	}
-}
-
-// destinationFlag adds a flag for the name of a destination.
-func (c *client) destinationFlag(cmd *cobra.Command, query url.Values, help string) {
-	parameterFlag(cmd, query, "destination", help)
-	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames())
-}
-
 // names returns the names of all sources or all destinations.
 func (c *client) names(ctx context.Context, kind string) (names []string, err error) {
 	list, err := get[map[string][]named](ctx, c, "/"+kind)
@@ -495,59 +323,4 @@ func (c *client) names(ctx context.Context, kind string) (names []string, err er
 		names = append(names, one.Name)
 	}
 	return names, err
-}
-
-// A call is the JSON format of a call in the admin API.
-type call struct {
-	Seq          int64       `json:"seq,omitempty"`
-	MessageID    string      `json:"messageId"`
-	Ref          string      `json:"ref"`
-	Source       string      `json:"source"`
-	Type         string      `json:"type"`
-	UserID       string      `json:"userId,omitempty"`
-	AnonymousID  string      `json:"anonymousId,omitempty"`
-	Event        string      `json:"event,omitempty"`
-	Name         string      `json:"name,omitempty"`
-	ReceivedAt   time.Time   `json:"receivedAt"`
-	Destinations []callState `json:"destinations,omitempty"`
-	Violations   []struct {
-		Message string `json:"message"`
-		Plan    string `json:"plan"`
-		Line    int    `json:"line,omitempty"`
-	} `json:"violations,omitempty"`
-	Body json.RawMessage `json:"body,omitempty"`
-}
-
-// A callState is the status of a call at a destination.
-type callState struct {
-	Destination string `json:"destination"`
-	State       string `json:"state"`
-	Reason      string `json:"reason,omitempty"`
-}
-
-func (c *call) title() string {
-	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
-}
-
-func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
-
-// states summarizes the delivery status of the call.
-func (c *call) states() string {
-	var words []string
-	for _, d := range c.Destinations {
-		words = append(words, d.Destination+": "+d.State)
-	}
-	return strings.Join(words, ", ")
-}
-
-// violations returns the first plan violation, and the number of further violations.
-func (c *call) violations() string {
-	switch n := len(c.Violations); n {
-	case 0:
-		return ""
-	case 1:
-		return c.Violations[0].Message
-	default:
-		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
-	}
 }

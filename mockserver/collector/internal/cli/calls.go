@@ -17,10 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 var (
@@ -29,6 +31,61 @@ var (
 	// calls.
 	listStates = append(slices.Clone(callStates), "rejected")
 )
+
+// A call is the JSON format of a call in the admin API.
+type call struct {
+	Seq          int64       `json:"seq,omitempty"`
+	MessageID    string      `json:"messageId"`
+	Ref          string      `json:"ref"`
+	Source       string      `json:"source"`
+	Type         string      `json:"type"`
+	UserID       string      `json:"userId,omitempty"`
+	AnonymousID  string      `json:"anonymousId,omitempty"`
+	Event        string      `json:"event,omitempty"`
+	Name         string      `json:"name,omitempty"`
+	ReceivedAt   time.Time   `json:"receivedAt"`
+	Destinations []callState `json:"destinations,omitempty"`
+	Violations   []struct {
+		Message string `json:"message"`
+		Plan    string `json:"plan"`
+		Line    int    `json:"line,omitempty"`
+	} `json:"violations,omitempty"`
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// A callState is the status of a call at a destination.
+type callState struct {
+	Destination string `json:"destination"`
+	State       string `json:"state"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+func (c *call) title() string {
+	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
+}
+
+func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
+
+// states summarizes the delivery status of the call.
+func (c *call) states() string {
+	var words []string
+	for _, d := range c.Destinations {
+		words = append(words, d.Destination+": "+d.State)
+	}
+	return strings.Join(words, ", ")
+}
+
+// violations returns the first plan violation, and the number of further violations.
+func (c *call) violations() string {
+	switch n := len(c.Violations); n {
+	case 0:
+		return ""
+	case 1:
+		return c.Violations[0].Message
+	default:
+		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
+	}
+}
 
 // filterFlags adds the flags that filter calls and returns their query parameters.
 func (c *client) filterFlags(cmd *cobra.Command) url.Values {
