@@ -62,15 +62,15 @@ func (s Sessions) Has(r *http.Request) bool {
 func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
 	rules := s.Guard.rules.Load()
 	if cookie, err := r.Cookie(rules.cookieName()); err == nil && s.Has(r) {
-		if err := s.forget(r.Context(), cookie.Value); err != nil {
+		if err := s.storeEnd(r.Context(), cookie.Value); err != nil {
 			return nil, err
 		}
 	}
 	return rules.sessionCookie(r, "", -1), nil
 }
 
-// forget stores the end of a session, and deletes expired entries.
-func (s Sessions) forget(ctx context.Context, session string) error {
+// storeEnd stores the end of a session, and deletes expired entries.
+func (s Sessions) storeEnd(ctx context.Context, session string) error {
 	keys, err := s.State.Keys(ctx, endedSession)
 	if err != nil {
 		return err

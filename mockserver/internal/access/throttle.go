@@ -43,7 +43,7 @@ func (t *throttle) wrong(address netip.Addr) {
 		g = guesser{since: time.Now()}
 	}
 	if g.wrong++; len(t.guessers) >= maxGuessers {
-		t.forget()
+		t.evict()
 	}
 	if t.guessers == nil {
 		t.guessers = map[netip.Addr]guesser{}
@@ -51,9 +51,9 @@ func (t *throttle) wrong(address netip.Addr) {
 	t.guessers[address] = g
 }
 
-// forget removes expired addresses. If none has expired, it removes all addresses. The caller must
+// evict removes expired addresses. If none has expired, it removes all addresses. The caller must
 // hold the lock.
-func (t *throttle) forget() {
+func (t *throttle) evict() {
 	for address, g := range t.guessers {
 		if time.Since(g.since) >= guessWindow {
 			delete(t.guessers, address)

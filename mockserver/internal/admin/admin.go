@@ -52,7 +52,7 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/problems", (*admin).getProblems},
 	{"GET", "/api/v1/events", (*admin).listEvents},
 	{"GET", "/api/v1/events/{event}", eventHandler(func(e shapes.Event) any { return e })},
-	{"DELETE", "/api/v1/events/{event}", (*admin).forgetEvent},
+	{"DELETE", "/api/v1/events/{event}", (*admin).deleteEvent},
 	{"GET", "/api/v1/events/{event}/schema", eventHandler(func(e shapes.Event) any { return e.Schema() })},
 	{"GET", "/api/v1/events/{event}/like", eventHandler(func(e shapes.Event) any { return map[string]string{"go": e.Like()} })},
 	{"GET", "/api/v1/deletions", (*admin).listDeletions},
@@ -61,7 +61,7 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/deletions/{deletion}/outcomes", (*admin).listOutcomes},
 	{"GET", "/api/v1/computations", (*admin).listComputations},
 	{"GET", "/api/v1/computations/{computation}", (*admin).getComputation},
-	{"DELETE", "/api/v1/computations/{computation}", (*admin).forgetComputation},
+	{"DELETE", "/api/v1/computations/{computation}", (*admin).deleteComputation},
 	{"POST", "/api/v1/audiences/{audience}/syncs", (*admin).syncAudience},
 	{"POST", "/api/v1/traits/{trait}/syncs", (*admin).syncTrait},
 	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
@@ -73,9 +73,9 @@ var TestPaths = []string{"/messages", "/good", "/bad", "/all", "/reset", "/expec
 
 // testRoutes are the handlers of TestPaths, except /messages.
 var testRoutes = []adminRoute{
-	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, false) }},
-	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, false, true) }},
-	{"GET", "/all", func(a *admin, r *http.Request) (any, error) { return a.listCame(r, true, true) }},
+	{"GET", "/good", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, true, false) }},
+	{"GET", "/bad", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, false, true) }},
+	{"GET", "/all", func(a *admin, r *http.Request) (any, error) { return a.listReceived(r, true, true) }},
 	{"POST", "/reset", (*admin).reset},
 	{"POST", "/expect", (*admin).expect},
 }
@@ -107,7 +107,7 @@ func (a *admin) handler(route adminRoute) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = access.NewLongBody(w, r)
 		body, err := route.handle(a, r)
-		a.answer(w, r, body, err)
+		a.respond(w, r, body, err)
 	})
 }
 
@@ -127,8 +127,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, r, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
+		a.respond(w, r, nil, access.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s supports %s, not %s", text.CutBytes(text.MaxRepeated, r.URL.Path), methods, r.Method))
 		return
 	}
-	a.answer(w, r, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
+	a.respond(w, r, nil, access.Errorf(http.StatusNotFound, "not_found", "no resource %s; see /api/v1/openapi.yaml", text.CutBytes(text.MaxRepeated, r.URL.Path)))
 }

@@ -82,7 +82,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 			return (destination == "" || e.Destination == destination) && (state == "" || e.State == wanted)
 		}))
 	})
-	answer := struct {
+	response := struct {
 		Calls     []export.Call `json:"calls"`
 		Next      int64         `json:"next,omitempty"` // value of the parameter before for the next page
 		Forgotten int64         `json:"forgotten"`
@@ -92,12 +92,12 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		if bodies {
 			view.Body = page[i].Call.Body
 		}
-		answer.Calls = append(answer.Calls, view)
+		response.Calls = append(response.Calls, view)
 	}
 	if more {
-		answer.Next = page[len(page)-1].Seq
+		response.Next = page[len(page)-1].Seq
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (a *admin) record(r *http.Request) (tracking.Record, error) {

@@ -6,6 +6,6 @@
 // state, except the reset positions of tests. Requests are not authorized here: an
 // [access.Guard] wraps the API.
 //
-// Start with admin.go (routes), answer.go and query.go (input and output), settings.go
-// (sources and destinations), and came.go and expect.go (the API for tests).
+// Start with admin.go (routes), response.go and query.go (input and output), settings.go
+// (sources and destinations), and received.go and expect.go (the API for tests).
 package admin

@@ -28,16 +28,16 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	answer := struct {
+	response := struct {
 		shapes.Summary
 		Events []eventView `json:"events"`
 	}{a.c.Shapes().Summary(), []eventView{}}
 	for _, e := range a.c.Shapes().Events() {
 		if (source == "" || e.Source == source) && (typ == "" || e.Type == typ) && (name == "" || e.Name == name) && (!odd || len(e.Anomalies) > 0) {
-			answer.Events = append(answer.Events, eventView{Event: e, Properties: len(e.Properties)})
+			response.Events = append(response.Events, eventView{Event: e, Properties: len(e.Properties)})
 		}
 	}
-	return answer, nil
+	return response, nil
 }
 
 // eventHandler returns a handler that returns a view of an event.
@@ -55,7 +55,7 @@ func unknownEvent(r *http.Request) error {
 	return access.Errorf(http.StatusNotFound, "not_found", "no event %.40q; list IDs with /api/v1/events", r.PathValue("event"))
 }
 
-func (a *admin) forgetEvent(r *http.Request) (any, error) {
+func (a *admin) deleteEvent(r *http.Request) (any, error) {
 	if !a.c.Shapes().Delete(r.PathValue("event")) {
 		return nil, unknownEvent(r)
 	}

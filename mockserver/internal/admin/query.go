@@ -45,9 +45,9 @@ func (q *query) take(name string) []string {
 	return q.values[name]
 }
 
-func (q *query) fail(name, value, mend string) {
+func (q *query) fail(name, value, hint string) {
 	if q.err == nil {
-		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "parameter %s is %.100q; %s", name, value, mend)
+		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "parameter %s is %.100q; %s", name, value, hint)
 	}
 }
 

@@ -56,8 +56,8 @@ func (a *admin) getComputation(r *http.Request) (any, error) {
 	return a.c.Users().Computation(r.Context(), r.PathValue("computation"))
 }
 
-func (a *admin) forgetComputation(r *http.Request) (any, error) {
-	return nil, a.c.Users().ForgetComputation(r.Context(), r.PathValue("computation"))
+func (a *admin) deleteComputation(r *http.Request) (any, error) {
+	return nil, a.c.Users().DeleteComputation(r.Context(), r.PathValue("computation"))
 }
 
 func (a *admin) getSync(r *http.Request) (any, error) {

@@ -95,7 +95,7 @@ func (c *Collector) Attached() []AttachedDestination {
 // call has an outcome at a destination with this name. An empty name is not a problem.
 func (c *Collector) UnknownDestination(name string) (problem, hint string) {
 	names, h := c.Settings().DestinationNames(), c.History()
-	if name == "" || slices.Contains(names, name) || h.HasDestination(name) {
+	if name == "" || slices.Contains(names, name) || h.HasOutcomeAt(name) {
 		return "", ""
 	}
 	hint = "there are no destinations"

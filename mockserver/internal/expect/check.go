@@ -17,7 +17,7 @@ const (
 type Checker struct {
 	request   *Request
 	tallies   []tally
-	turn      int // index of the next expectation to fulfill, for ordered expectations
+	next      int // index of the next expectation to fulfill, for ordered expectations
 	good, bad int // numbers of accepted and rejected calls
 }
 
@@ -26,9 +26,9 @@ const maxTitles = 10
 
 // A tally counts the calls of an expectation.
 type tally struct {
-	got   int
-	due   int      // number of calls that arrived in order
-	first []string // titles of the first calls
+	got     int
+	inOrder int      // number of calls that arrived in order
+	first   []string // titles of the first calls
 }
 
 // NewChecker returns a Checker without calls.
@@ -45,7 +45,7 @@ func (c *Checker) Add(call *Call) {
 	} else {
 		c.good++
 	}
-	turn := c.turn
+	next := c.next
 	for i, e := range c.request.Expect {
 		if !e.takes(call) {
 			continue
@@ -54,8 +54,8 @@ func (c *Checker) Add(call *Call) {
 		if t.got++; t.got <= maxTitles {
 			t.first = append(t.first, call.title())
 		}
-		if i == turn {
-			t.due++
+		if i == next {
+			t.inOrder++
 			c.skip()
 		}
 	}
@@ -64,8 +64,8 @@ func (c *Checker) Add(call *Call) {
 
 // skip advances to the next expectation that needs calls.
 func (c *Checker) skip() {
-	for c.turn < len(c.tallies) && c.tallies[c.turn].due >= c.request.Expect[c.turn].least {
-		c.turn++
+	for c.next < len(c.tallies) && c.tallies[c.next].inOrder >= c.request.Expect[c.next].least {
+		c.next++
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *Checker) Status() Status {
 			status = Waiting
 		}
 	}
-	if c.request.Ordered && c.turn < len(c.tallies) {
+	if c.request.Ordered && c.next < len(c.tallies) {
 		return Waiting
 	}
 	return status

@@ -96,10 +96,10 @@ func (c *Checker) result(i int, newest []*Call) Result {
 	case e.isBounded() && t.got > e.most:
 		r.Problem = fmt.Sprintf("got %s, want %s", countOf(t.got), r.Want)
 		r.Calls = t.first
-	case c.request.Ordered && c.turn == i:
-		r.Problem = fmt.Sprintf("got %s, but %s of them after the preceding expectations; calls count in order of arrival", countOf(t.got), text.GroupDigits(t.due))
+	case c.request.Ordered && c.next == i:
+		r.Problem = fmt.Sprintf("got %s, but %s of them after the preceding expectations; calls count in order of arrival", countOf(t.got), text.GroupDigits(t.inOrder))
 		r.Calls = t.first
-	case c.request.Ordered && c.turn < i && e.least > 0:
+	case c.request.Ordered && c.next < i && e.least > 0:
 		r.Problem = "waiting for a preceding expectation"
 	}
 	r.OK = r.Problem == ""

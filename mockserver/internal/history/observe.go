@@ -13,12 +13,12 @@ import (
 )
 
 // Observe implements event.Observer.
-func (h *History) Observe(e event.Event) { h.file(e, false) }
+func (h *History) Observe(e event.Event) { h.apply(e, false) }
 
 // Restore adds an Attempt or Ended of a previous run, before the events of this process.
-func (h *History) Restore(e event.Event) { h.file(e, true) }
+func (h *History) Restore(e event.Event) { h.apply(e, true) }
 
-func (h *History) file(e event.Event, restored bool) {
+func (h *History) apply(e event.Event, restored bool) {
 	switch e := e.(type) {
 	case event.Accepted:
 		h.addAccepted(e)

@@ -154,8 +154,8 @@ func (h *History) Page(before int64, limit int, match func(*tracking.Record) boo
 	return page, false
 }
 
-// HasDestination reports whether a call has an outcome at the destination with this name.
-func (h *History) HasDestination(name string) (found bool) {
+// HasOutcomeAt reports whether a call has an outcome at the destination with this name.
+func (h *History) HasOutcomeAt(name string) (found bool) {
 	h.Scan(Newest, func(i *Item) bool {
 		if i.Record != nil {
 			_, found = i.Record.Last(name)

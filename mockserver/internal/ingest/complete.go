@@ -64,7 +64,7 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 	start := len(c.dst)
 	c.members(d)
 	c.overlays(d)
-	if d.typeIsOurs {
+	if d.typeFromEndpoint {
 		c.dst = append(fields.AppendString(append(c.dst, `"type":`...), call.Type), ',')
 	}
 	if d.ID == "" {
@@ -118,7 +118,7 @@ func (c *completer) replaces(d *draft, f fields.Field) bool {
 	case fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt, fields.WriteKey:
 		return true
 	case fields.Type:
-		return d.typeIsOurs
+		return d.typeFromEndpoint
 	case fields.MessageID:
 		return d.ID == ""
 	case fields.Context:

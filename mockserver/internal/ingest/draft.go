@@ -23,7 +23,7 @@ type draft struct {
 	timestamp             []byte // unparsed
 	context, integrations []byte // objects, or nil
 	properties, traits    []byte // objects, or nil
-	typeIsOurs            bool   // the endpoint, not the call, contains the type
+	typeFromEndpoint      bool   // the type of the endpoint replaces the type of the call
 }
 
 // read reads and validates the i-th call. typ is the type set by the endpoint; it is empty
@@ -45,7 +45,7 @@ func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 		}
 	}
 	if typ != "" && d.Type != typ {
-		d.Type, d.typeIsOurs = typ, true
+		d.Type, d.typeFromEndpoint = typ, true
 	}
 	for _, m := range d.members {
 		if m.field != fields.Type {

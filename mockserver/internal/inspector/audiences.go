@@ -42,14 +42,14 @@ type syncForm struct {
 	Counted                   *users.Sync // result of a dry run
 }
 
-func (in *Inspector) showAudiences(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showAudiences(r *http.Request) (page.Response, error) {
 	return in.showSyncForm(r, http.StatusOK, syncForm{Kind: users.KindAudience})
 }
 
-func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (page.Answer, error) {
+func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (page.Response, error) {
 	lines, err := in.computationLines(r.Context())
 	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames(), Destinations: in.c.Settings().DestinationNames()}
-	return page.Answer{Template: "audiences", Status: status, Page: page.Page{Title: "Audiences", Nav: "audiences", Body: p}}.OrPart(r, "lines"), err
+	return page.Response{Template: "audiences", Status: status, Page: page.Page{Title: "Audiences", Nav: "audiences", Body: p}}.OrPart(r, "lines"), err
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
@@ -76,7 +76,7 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	in.pages.Serve(in.takeList)(w, r)
 }
 
-func (in *Inspector) takeList(r *http.Request) (page.Answer, error) {
+func (in *Inspector) takeList(r *http.Request) (page.Response, error) {
 	form, list, err := readSyncForm(r)
 	var s users.Sync
 	dryRun := r.URL.Query().Get("dryRun") == "true"
@@ -153,9 +153,9 @@ func (f *syncForm) set(part *multipart.Part) error {
 	return nil
 }
 
-func (in *Inspector) forgetComputation(r *http.Request) (page.Answer, error) {
-	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
-		return page.Answer{}, err
+func (in *Inspector) deleteComputation(r *http.Request) (page.Response, error) {
+	if err := in.c.Users().DeleteComputation(r.Context(), r.PostForm.Get("id")); err != nil {
+		return page.Response{}, err
 	}
 	return page.SendTo("/audiences", "List deleted.")
 }

@@ -68,7 +68,7 @@ type callDestination struct {
 	Reason  string
 	RetryAt time.Time
 	Tries   int
-	Held    string // why a pending call is not being attempted
+	Delay   string // why a pending call is not being attempted
 	Exists  bool   // whether the call can be replayed unless it is pending
 }
 
@@ -100,12 +100,12 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	p := &callPanel{Row: rows.New(in.c.History(), &i, filter, destinations), Change: i.Change, Back: filter.Link("/")}
 	switch {
 	case i.Record != nil:
-		p.readRecord(i.Record, destinations)
-		p.addHolds(in.c.Status())
+		p.showRecord(i.Record, destinations)
+		p.addDelays(in.c.Status())
 	case i.Rejection != nil:
-		p.readRejection(i.Rejection, i.Read)
+		p.showRejection(i.Rejection, i.Read)
 	default:
-		p.readRefusal(i.Refusal)
+		p.showRefusal(i.Refusal)
 	}
 	if c := i.Call(); i.Refusal == nil {
 		p.Copies = copiesOf(p.Ref, c)
@@ -121,7 +121,7 @@ func (in *Inspector) panel(ref string, filter rows.Filter) (*callPanel, bool) {
 	return p, true
 }
 
-func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
+func (p *callPanel) showRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
 	c := &r.Call
 	p.Title, p.Facts = history.TitleOf(c), factsOf(c)
 	if r.RetryCount > 0 {
@@ -156,8 +156,8 @@ func (p *callPanel) addAttempts(all []tracking.Attempt) {
 	}
 }
 
-// addHolds sets the reasons why destinations do not attempt the call.
-func (p *callPanel) addHolds(states []engine.DestinationStatus) {
+// addDelays sets the reasons why destinations do not attempt the call.
+func (p *callPanel) addDelays(states []engine.DestinationStatus) {
 	for i := range p.Destinations {
 		d := &p.Destinations[i]
 		if d.Look != "pending" && d.Look != "retrying" {
@@ -167,13 +167,13 @@ func (p *callPanel) addHolds(states []engine.DestinationStatus) {
 			switch {
 			case s.Destination != d.Name:
 			case !s.GoneSince.IsZero():
-				d.Held = "The destination has stopped: its webhooks responded with 410."
+				d.Delay = "The destination has stopped: its webhooks responded with 410."
 			case s.Paused:
-				d.Held = "The destination is paused."
+				d.Delay = "The destination is paused."
 			case !s.HeldUntil.IsZero():
-				d.Held = "The receiver’s last response requires a pause. Delivery continues after it."
+				d.Delay = "The receiver’s last response requires a pause. Delivery continues after it."
 			case s.Down:
-				d.Held = "The destination is down. Calls are retried at a lower rate until one succeeds."
+				d.Delay = "The destination is down. Calls are retried at a lower rate until one succeeds."
 			}
 		}
 	}
@@ -244,7 +244,7 @@ func correctionsOf(r *tracking.Record) []correction {
 	if strings.HasPrefix(c.ID, event.GeneratedIDPrefix) {
 		add("messageId generated", "the sender did not set one, so duplicates cannot be detected")
 	}
-	for _, m := range oddMembers(c.Body) {
+	for _, m := range suspiciousFields(c.Body) {
 		switch {
 		case m.meant != "":
 			add(m.name+" ignored", "field names are case-sensitive: use %s", m.meant)
@@ -258,16 +258,16 @@ func correctionsOf(r *tracking.Record) []correction {
 	return all
 }
 
-// An oddMember is a field with a name that resembles a known field, or with a number instead of
+// A suspiciousField is a field with a name that resembles a known field, or with a number instead of
 // a string as its value. In the first case, meant is the name of the known field.
-type oddMember struct{ name, meant string }
+type suspiciousField struct{ name, meant string }
 
-// maxOddMembers limits the number of oddMembers that are reported for a call.
-const maxOddMembers = 20
+// maxSuspiciousFields limits the number of suspiciousFields that are reported for a call.
+const maxSuspiciousFields = 20
 
-func oddMembers(body []byte) (odd []oddMember) {
+func suspiciousFields(body []byte) (found []suspiciousField) {
 	for m := range jsonscan.Members(body) {
-		if len(odd) == maxOddMembers {
+		if len(found) == maxSuspiciousFields {
 			break
 		}
 		name := string(jsonscan.Unquote(m.Key))
@@ -275,13 +275,13 @@ func oddMembers(body []byte) (odd []oddMember) {
 		switch {
 		case !known:
 			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
-				odd = append(odd, oddMember{text.Cut(80, name), meant})
+				found = append(found, suspiciousField{text.Cut(80, name), meant})
 			}
 		case event.TextOf(new(tracking.Call), f) != nil && page.KindOf(m.Value) == "num":
-			odd = append(odd, oddMember{name: name})
+			found = append(found, suspiciousField{name: name})
 		}
 	}
-	return odd
+	return found
 }
 
 // foldName converts a name to lower case without separators.
@@ -315,7 +315,7 @@ func markCorrected(key string) (mark, note string) {
 	return "", ""
 }
 
-func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
+func (p *callPanel) showRejection(r *tracking.Rejection, read *tracking.Call) {
 	p.Violations = r.Violations
 	p.Message, p.Hint, p.Place = r.Message, event.HintOf(r.Code), r.Index+1
 	p.Title, p.Facts, p.Bytes = history.TitleOf(read), append(factsOf(read), senderFacts(r.Sender)...), len(r.Body)
@@ -328,14 +328,14 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	if r.Field != "" && fields.Member(r.Body, r.Field) == nil {
 		p.Body = addMissing(p.Body, r.Field, r.Message)
 	}
-	for _, m := range oddMembers(r.Body) {
+	for _, m := range suspiciousFields(r.Body) {
 		if m.meant != "" {
 			p.Hint += fmt.Sprintf(" Did you mean %[2]s instead of %[1]q? Field names are case-sensitive.", m.name, m.meant)
 		}
 	}
 }
 
-func (p *callPanel) readRefusal(r *event.Refusal) {
+func (p *callPanel) showRefusal(r *event.Refusal) {
 	p.Message, p.Hint, p.Status = r.Message, event.HintOf(r.Code), r.Status
 	p.Facts = append([]fact{{Name: "request", Value: r.Method + " " + r.Path}}, senderFacts(r.Sender)...)
 	if p.Bytes = len(r.Body); p.Bytes > 0 {
@@ -349,21 +349,21 @@ func senderFacts(s tracking.Sender) []fact {
 
 // showCall returns only the panel if a script sent the request. It redirects other requests to
 // the list with the panel open.
-func (in *Inspector) showCall(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showCall(r *http.Request) (page.Response, error) {
 	ref, filter := r.PathValue("ref"), rows.ReadFilter(r.URL.Query())
 	if !page.IsFragment(r) {
-		return page.Answer{To: filter.Link("/", "call", ref)}, nil
+		return page.Response{To: filter.Link("/", "call", ref)}, nil
 	}
 	return in.showPanel(ref, filter, "", nil), nil
 }
 
 // showPanel returns the panel of a call, with a notice or the error of an action.
-func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Answer {
+func (in *Inspector) showPanel(ref string, filter rows.Filter, notice string, refused *access.Error) page.Response {
 	p, ok := in.panel(ref, filter)
 	if !ok {
-		return page.Answer{Template: "calls", Part: "missing", Status: http.StatusNotFound, Page: page.Page{Body: filter.Link("/")}}
+		return page.Response{Template: "calls", Part: "missing", Status: http.StatusNotFound, Page: page.Page{Body: filter.Link("/")}}
 	}
-	a := page.Answer{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
+	a := page.Response{Template: "calls", Part: "panel", Page: page.Page{Body: p}}
 	p.Notice = notice
 	if refused != nil {
 		p.Notice, p.Failed, a.Status = page.Sentence(refused.Message), true, refused.Status

@@ -22,7 +22,7 @@ type callsPage struct {
 	Fields  []search.Field // search fields that the help lists
 }
 
-func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showCalls(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // an invalid number selects the live page
 	filter := rows.ReadFilter(q)
@@ -30,13 +30,13 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 	status := http.StatusOK
 	if filter.Problem != nil {
 		if page.IsFragment(r) { // the user is still typing
-			return page.Answer{Template: "calls", Part: "problem", Page: page.Page{Body: filter}}, nil
+			return page.Response{Template: "calls", Part: "problem", Page: page.Page{Body: filter}}, nil
 		}
 		status = http.StatusUnprocessableEntity
 	}
 	p := callsPage{list: in.list(filter, max(before, 0)), Fields: search.Fields}
 	if page.IsFragment(r) {
-		return page.Answer{Template: "calls", Part: "found", Page: page.Page{Body: p.list}}, nil
+		return page.Response{Template: "calls", Part: "found", Page: page.Page{Body: p.list}}, nil
 	}
 	if ref := q.Get("call"); ref != "" {
 		panel, ok := in.panel(ref, p.Filter)
@@ -46,7 +46,7 @@ func (in *Inspector) showCalls(r *http.Request) (page.Answer, error) {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()
-	return page.Answer{Template: "calls", Status: status, Page: page.Page{Title: "Calls", Nav: "calls", Body: p}}, nil
+	return page.Response{Template: "calls", Status: status, Page: page.Page{Title: "Calls", Nav: "calls", Body: p}}, nil
 }
 
 // sourceNames returns the sources in the settings and the history, at most 200.

@@ -49,7 +49,7 @@ type compareChoice struct {
 var alwaysDiffer = []string{"messageId", "timestamp", "originalTimestamp", "sentAt", "receivedAt"}
 
 // showComparison serves the comparison of two calls.
-func (in *Inspector) showComparison(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showComparison(r *http.Request) (page.Response, error) {
 	refs := r.URL.Query()["call"]
 	if len(refs) > 2 {
 		return page.Problem(http.StatusBadRequest, "Too many calls", "Go back and select two calls."), nil
@@ -76,7 +76,7 @@ func (in *Inspector) showComparison(r *http.Request) (page.Answer, error) {
 		c.First, c.Second = calls[0], calls[1]
 		c.compare()
 	}
-	return page.Answer{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
+	return page.Response{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
 }
 
 // compare sets the differences of the two calls.

@@ -30,18 +30,18 @@ type deletionForm struct {
 	Problem           string
 }
 
-func (in *Inspector) showDeletions(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showDeletions(r *http.Request) (page.Response, error) {
 	return in.showDeletionForm(r, http.StatusOK, deletionForm{NewID: strings.ToLower(rand.Text())})
 }
 
-func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (page.Answer, error) {
+func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (page.Response, error) {
 	all, err := in.c.Users().Deletions(r.Context())
 	p := deletionsPage{Requests: all, Sources: in.sourceNames(), Form: form}
-	return page.Answer{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
+	return page.Response{Template: "deletions", Status: status, Page: page.Page{Title: "Deletions", Nav: "deletions", Body: p}}.OrPart(r, "lines"), err
 }
 
 // makeDeletion handles the request form, which contains one user ID per line.
-func (in *Inspector) makeDeletion(r *http.Request) (page.Answer, error) {
+func (in *Inspector) makeDeletion(r *http.Request) (page.Response, error) {
 	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users"), NewID: r.PostForm.Get("newID")}
 	request := users.DeletionRequest{ID: cmp.Or(form.ID, form.NewID), Source: form.Source}
 	for line := range strings.Lines(form.Users) {
@@ -82,11 +82,11 @@ func (p deletionPage) Earlier() int { return max(0, p.Offset-outcomesShown) }
 // Later returns the offset of the next page.
 func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
 
-func (in *Inspector) showDeletion(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showDeletion(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	d, err := in.c.Users().Deletion(r.Context(), q.Get("id"))
 	if err != nil {
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
 	var filter users.OutcomeFilter
@@ -99,7 +99,7 @@ func (in *Inspector) showDeletion(r *http.Request) (page.Answer, error) {
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // an invalid number selects the first page
 	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
 	if err != nil {
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
-	return page.Answer{Template: "deletion", Page: page.Page{Title: "Deletion request", Nav: "deletions", Body: p}}.OrPart(r, "lines"), nil
+	return page.Response{Template: "deletion", Page: page.Page{Title: "Deletion request", Nav: "deletions", Body: p}}.OrPart(r, "lines"), nil
 }

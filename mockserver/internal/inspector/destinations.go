@@ -52,10 +52,10 @@ type destinationsPage struct {
 	Problems []string
 }
 
-func (in *Inspector) showDestinations(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showDestinations(r *http.Request) (page.Response, error) {
 	lines, err := in.destinationLines(r.Context(), func(tracking.Destination) bool { return true })
 	p := destinationsPage{Lines: lines, Problems: in.storeProblems(r.Context())}
-	return page.Answer{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: p}}.OrPart(r, "lines"), err
+	return page.Response{Template: "destinations", Page: page.Page{Title: "Destinations", Nav: "destinations", Body: p}}.OrPart(r, "lines"), err
 }
 
 // storeProblems describes storage problems that need an operator.
@@ -98,13 +98,13 @@ type failedLine struct {
 	Here     bool // whether the history still contains the call
 }
 
-func (in *Inspector) showNewDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showNewDestination(r *http.Request) (page.Response, error) {
 	form := in.newForm(tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{}}}})
 	form.New = true
 	return in.showForm(r, http.StatusOK, form)
 }
 
-func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showDestination(r *http.Request) (page.Response, error) {
 	d := in.c.Settings().Destination(r.URL.Query().Get("name"))
 	if d == nil {
 		return page.Problem(http.StatusNotFound, "Destination not found", "It may have been deleted."), nil
@@ -113,7 +113,7 @@ func (in *Inspector) showDestination(r *http.Request) (page.Answer, error) {
 }
 
 // showForm shows a destination page with the given form.
-func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (page.Answer, error) {
+func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (page.Response, error) {
 	title, p := "New destination", destinationPage{Form: form}
 	if !form.New {
 		title = form.Name
@@ -123,10 +123,10 @@ func (in *Inspector) showForm(r *http.Request, status int, form destinationForm)
 			p.Failed, err = in.failedLines(r.Context(), form.Name)
 		}
 		if err != nil {
-			return page.Answer{}, err
+			return page.Response{}, err
 		}
 	}
-	return page.Answer{Template: "destination", Status: status, Page: page.Page{Title: title, Nav: "destinations", Body: p}}.OrPart(r, "status-block"), nil
+	return page.Response{Template: "destination", Status: status, Page: page.Page{Title: title, Nav: "destinations", Body: p}}.OrPart(r, "status-block"), nil
 }
 
 // failedLines returns the oldest failed calls of a destination, which expire next.
@@ -143,7 +143,7 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 }
 
 // saveDestination creates or updates a destination. It shows errors next to the fields.
-func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) saveDestination(r *http.Request) (page.Response, error) {
 	form := in.readDestinationForm(r.PostForm)
 	var err error
 	switch {
@@ -163,14 +163,14 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Answer, error) {
 	case len(form.Errors) > 0:
 		return in.showForm(r, http.StatusUnprocessableEntity, form)
 	case err != nil:
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	return page.SendTo(page.Link("/destination", "name", form.Name), "Destination saved.")
 }
 
 // testDestination sends a test call to the URLs in the form and shows the responses. It saves
 // nothing.
-func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) testDestination(r *http.Request) (page.Response, error) {
 	form := in.readDestinationForm(r.PostForm)
 	typed := form.Name
 	form.Name = cmp.Or(typed, "test") // a test does not require a name
@@ -179,14 +179,14 @@ func (in *Inspector) testDestination(r *http.Request) (page.Answer, error) {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
 	}
 	if page.IsFragment(r) {
-		return page.Answer{Template: "destination", Part: "test", Page: page.Page{Body: form}}, nil
+		return page.Response{Template: "destination", Part: "test", Page: page.Page{Body: form}}, nil
 	}
 	form.Name = typed
 	return in.showForm(r, http.StatusOK, form)
 }
 
 // previewDestination shows how many recent calls the form would deliver, and examples of their bodies.
-func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) previewDestination(r *http.Request) (page.Response, error) {
 	form := in.readDestinationForm(r.PostForm)
 	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool { // other settings do not affect the preview
 		setting, _, _ := strings.Cut(p.Field, ".")
@@ -197,30 +197,30 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Answer, error) {
 		form.Preview = &preview
 	}
 	if page.IsFragment(r) {
-		return page.Answer{Template: "destination", Part: "preview", Page: page.Page{Body: form}}, nil
+		return page.Response{Template: "destination", Part: "preview", Page: page.Page{Body: form}}, nil
 	}
 	return in.showForm(r, http.StatusOK, form)
 }
 
 // act returns a form handler that calls do and then shows the notice done.
 func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) page.Handler {
-	return func(r *http.Request) (page.Answer, error) {
+	return func(r *http.Request) (page.Response, error) {
 		name := r.PostForm.Get("name")
 		if err := do(r.Context(), name); err != nil {
-			return page.Answer{}, err
+			return page.Response{}, err
 		}
 		return page.SendTo(page.Link("/destination", "name", name), done)
 	}
 }
 
-func (in *Inspector) removeDestination(r *http.Request) (page.Answer, error) {
+func (in *Inspector) removeDestination(r *http.Request) (page.Response, error) {
 	err := in.c.RemoveDestination(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("discard") == "true")
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
 		return page.Problem(http.StatusConflict, "The destination has pending calls", "Wait until they are delivered, or go back and select “Also discard pending calls”."), nil
 	case err != nil:
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	return page.SendTo("/destinations", "Destination deleted.")
 }

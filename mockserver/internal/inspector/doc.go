@@ -3,7 +3,7 @@
 // embedded templates. Pages work without scripts; JavaScript keeps lists and counts live.
 //
 // The login middleware passes a request to the handler of its page. The handler reads from
-// the engine or the history and returns a [page.Answer]: the value for a template, a redirect,
+// the engine or the history and returns a [page.Response]: the value for a template, a redirect,
 // or an error. Templates are rendered completely before the first byte is written. Scripts
 // request single blocks of a template. A form redirects to a page that shows the result; a
 // cookie passes the result to that page.

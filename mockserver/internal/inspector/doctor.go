@@ -73,7 +73,7 @@ type changeLine struct {
 type finding struct {
 	Good  bool
 	Text  string
-	Mend  []signcheck.Line // code that fixes the mistake
+	Fix   []signcheck.Line // code that fixes the mistake
 	Tried []string         // explanations that were tried without success
 }
 
@@ -95,7 +95,7 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
-func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
@@ -119,7 +119,7 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Answer, error) {
 		p.Recent = in.list(rows.Filter{}, 0).Rows
 		p.Recent = p.Recent[:min(len(p.Recent), 8)]
 	}
-	return page.Answer{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
+	return page.Response{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
 
 // diagnose fills the page for a destination.
@@ -222,7 +222,7 @@ func (p *signaturePage) checkSignature(a signcheck.Answer) {
 		p.Verdicts = append(p.Verdicts, finding{Text: "No match found. The receiver may use a different secret or sign different bytes.", Tried: a.Tried})
 	case len(a.Mistakes) > 0:
 		for _, m := range a.Mistakes {
-			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Mend: m.Mend})
+			p.Verdicts = append(p.Verdicts, finding{Text: m.Text, Fix: m.Fix})
 		}
 	case a.OfPasted && p.Signed == nil:
 		p.Verdicts = append(p.Verdicts, finding{Good: true, Text: "The signature is valid for the pasted body and this destination's secret, in " + a.Header + "."})

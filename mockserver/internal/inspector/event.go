@@ -18,7 +18,7 @@ import (
 type eventPage struct {
 	shapes.Event
 	CallsHref  string // URL of the list of the event's calls
-	Odd        []oddity
+	Odd        []anomalyLink
 	Violations []violation
 	Properties []property
 	Word       string         // "property" or "trait"
@@ -29,8 +29,8 @@ type eventPage struct {
 // Sampled reports whether only a part of the calls was examined.
 func (p *eventPage) Sampled() bool { return p.Event.Sampled < p.Event.Calls }
 
-// An oddity is an anomaly with a link.
-type oddity struct {
+// An anomalyLink is an anomaly with a link.
+type anomalyLink struct {
 	Text, Href, Link string
 }
 
@@ -63,11 +63,11 @@ type share struct {
 	Unusual             bool
 }
 
-func unknownEvent() page.Answer {
+func unknownEvent() page.Response {
 	return page.Problem(http.StatusNotFound, "Event not found", "No call of this event has arrived, or its statistics were deleted.")
 }
 
-func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showEvent(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	e, ok := in.c.Shapes().Named(q.Get("source"), q.Get("type"), q.Get("name"))
 	if !ok {
@@ -80,7 +80,7 @@ func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
 	shown.CallsHref = rows.By("source", e.Source, "type", e.Type, "event", e.Name).Link("/")
 	odd := map[string]bool{}
 	for _, o := range e.Anomalies {
-		shown.Odd = append(shown.Odd, in.oddityOf(&e, o))
+		shown.Odd = append(shown.Odd, in.linkAnomaly(&e, o))
 		odd[o.Path] = true
 	}
 	for _, v := range e.Violations {
@@ -93,12 +93,12 @@ func (in *Inspector) showEvent(r *http.Request) (page.Answer, error) {
 		shown.Calls = in.callsWith(&e, found, q.Get("has"), q.Get("value"))
 	}
 	shown.Export = exportOf(&e)
-	return page.Answer{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
+	return page.Response{Template: "event", Page: page.Page{Title: cmp.Or(e.Name, page.Capitalize(e.Type)), Nav: "events", Body: shown}}.OrPart(r, "known"), nil
 }
 
-// oddityOf links an anomaly to matching calls or to the similar event.
-func (in *Inspector) oddityOf(e *shapes.Event, o shapes.Anomaly) oddity {
-	shown := oddity{Text: o.Text + "."}
+// linkAnomaly links an anomaly to matching calls or to the similar event.
+func (in *Inspector) linkAnomaly(e *shapes.Event, o shapes.Anomaly) anomalyLink {
+	shown := anomalyLink{Text: o.Text + "."}
 	switch o.Kind {
 	case shapes.SimilarEvents:
 		if other, ok := in.c.Shapes().Event(o.Other); ok {
@@ -229,7 +229,7 @@ func eventHref(e *shapes.Event, more ...string) string {
 	return rows.EventLink(e.Source, e.Type, e.Name, more...)
 }
 
-func (in *Inspector) forgetEvent(r *http.Request) (page.Answer, error) {
+func (in *Inspector) deleteEvent(r *http.Request) (page.Response, error) {
 	if !in.c.Shapes().Delete(r.PostForm.Get("id")) {
 		return unknownEvent(), nil
 	}

@@ -85,7 +85,7 @@ type eventLine struct {
 // More returns the number of anomalies after the first.
 func (l eventLine) More() int { return len(l.Anomalies) - 1 }
 
-func (in *Inspector) showEvents(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showEvents(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	list := eventsPage{Summary: in.c.Shapes().Summary(), Source: q.Get("source"), Find: q.Get("find"), Odd: q.Get("odd") != ""}
 	list.Sort = q.Get("sort")
@@ -109,7 +109,7 @@ func (in *Inspector) showEvents(r *http.Request) (page.Answer, error) {
 	for _, e := range shown {
 		list.Lines = append(list.Lines, eventLine{e, eventHref(e)})
 	}
-	return page.Answer{Template: "events", Page: page.Page{Title: "Events", Nav: "events", Body: &list}}.OrPart(r, "lines"), nil
+	return page.Response{Template: "events", Page: page.Page{Title: "Events", Nav: "events", Body: &list}}.OrPart(r, "lines"), nil
 }
 
 // A plansPage lists plan violations, most frequent first.
@@ -128,7 +128,7 @@ type planLine struct {
 	Href  string // URL of the event page
 }
 
-func (in *Inspector) showPlans(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showPlans(r *http.Request) (page.Response, error) {
 	list := plansPage{Summary: in.c.Shapes().Summary()}
 	list.RejectedHref = rows.Filter{Query: search.Query{{Field: "status", Value: "rejected"}, {Value: string(tracking.CodeNotAsPlanned)}}}.Link("/")
 	rejections, _ := in.c.History().Rejections()
@@ -148,5 +148,5 @@ func (in *Inspector) showPlans(r *http.Request) (page.Answer, error) {
 	shown := list.Lines[:min(len(list.Lines), maxEventLines)]
 	list.Hidden = len(list.Lines) - len(shown)
 	list.Lines = shown
-	return page.Answer{Template: "plans", Page: page.Page{Title: "Plan violations", Nav: "events", Body: &list}}.OrPart(r, "violations"), nil
+	return page.Response{Template: "plans", Page: page.Page{Title: "Plan violations", Nav: "events", Body: &list}}.OrPart(r, "violations"), nil
 }

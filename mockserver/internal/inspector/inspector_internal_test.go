@@ -29,8 +29,8 @@ func TestPanelShowsTheNewestAttempts(t *testing.T) {
 
 func TestOddMembers(t *testing.T) {
 	body := []byte(`{"type":"track","userID":"u","event":12,"anonymous_id":"a","Event":"E","properties":{"userID":1},"other":1,"integrations":{}}`)
-	assert.Equal(t, []oddMember{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, oddMembers(body))
-	assert.Empty(t, oddMembers([]byte(`[1]`)))
+	assert.Equal(t, []suspiciousField{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, suspiciousFields(body))
+	assert.Empty(t, suspiciousFields([]byte(`[1]`)))
 	record := &tracking.Record{Call: tracking.Call{Body: body}}
 	assert.Contains(t, correctionsOf(record), correction{"userID ignored", "field names are case-sensitive: use userId"})
 	assert.Contains(t, correctionsOf(record), correction{"event converted to a string", "the sender sent a number"})

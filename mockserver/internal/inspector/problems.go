@@ -76,7 +76,7 @@ func (c causeCard) Path() string {
 // An example links a call, a request or an event.
 type example struct{ Href, Text, Type string }
 
-func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showProblems(r *http.Request) (page.Response, error) {
 	report := in.c.Problems()
 	l := problemsPage{
 		Since: report.Since, Runs: in.replayRuns(),
@@ -85,7 +85,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 	}
 	ledgers, err := in.c.Ledger(r.Context())
 	if err != nil {
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	for _, ledger := range ledgers {
 		if ledger.Failed > 0 {
@@ -96,7 +96,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Answer, error) {
 		l.Failed[i].linkCalls(in.c.History(), in.c.Shapes())
 	}
 	linkRefused(in.c.History(), l.Refused)
-	return page.Answer{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
+	return page.Response{Template: "problems", Page: page.Page{Title: "Problems", Nav: "problems", Body: &l}}.OrPart(r, "list"), nil
 }
 
 // replayRuns returns the replays to show. Unsettled replays come first, followed by the newest.

@@ -82,7 +82,7 @@ func (in *Inspector) pick(filter rows.Filter, upTo int64) (found picked, matched
 }
 
 // showReplay shows the confirmation page.
-func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showReplay(r *http.Request) (page.Response, error) {
 	in.c.AwaitRestored(r.Context()) // restored items can have any order
 	q, now := r.URL.Query(), time.Now().UTC()
 	end, _ := in.c.History().End()
@@ -103,7 +103,7 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal retains failed calls longer than the history
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, EndedBefore: now, DryRun: true}); err != nil {
-					return page.Answer{}, err
+					return page.Response{}, err
 				}
 			}
 			if n > 0 {
@@ -115,29 +115,29 @@ func (in *Inspector) showReplay(r *http.Request) (page.Answer, error) {
 		}
 	}
 	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
-	return page.Answer{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
+	return page.Response{Template: "replay", Page: page.Page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
 // replayChosen replays the calls of the selected choices. A choice is a state and a
 // destination, such as failed:hook.
-func (in *Inspector) replayChosen(r *http.Request) (page.Answer, error) {
+func (in *Inspector) replayChosen(r *http.Request) (page.Response, error) {
 	filter, only := rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
 	renderedAt, wrong := time.Parse(time.RFC3339Nano, r.PostForm.Get("renderedAt"))
 	if err != nil || wrong != nil {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks upTo or renderedAt; reload the page")
+		return page.Response{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks upTo or renderedAt; reload the page")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
 	for _, choice := range r.PostForm["pick"] {
 		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
 		if err != nil {
-			return page.Answer{}, err
+			return page.Response{}, err
 		}
 		sel.EndedBefore = renderedAt // a form that is submitted twice replays each call once
 		n, err := in.c.Replay(r.Context(), destination, sel)
 		if err != nil {
-			return page.Answer{}, err
+			return page.Response{}, err
 		}
 		replayed += n
 	}
@@ -168,7 +168,7 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	return destination, sel, nil
 }
 
-func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
+func (in *Inspector) replayCall(r *http.Request) (page.Response, error) {
 	ref, filter, destination := r.PathValue("ref"), rows.ReadFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
 	switch {
@@ -183,7 +183,7 @@ func (in *Inspector) replayCall(r *http.Request) (page.Answer, error) {
 		if refused := access.ErrorOf(err); page.IsFragment(r) && refused.Status < http.StatusInternalServerError {
 			return in.showPanel(ref, filter, "", refused), nil
 		}
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	done := replayedText(n) + " to " + destination + "."
 	if page.IsFragment(r) {
@@ -210,7 +210,7 @@ type causeReplay struct {
 }
 
 // showCauseReplay shows the confirmation page.
-func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showCauseReplay(r *http.Request) (page.Response, error) {
 	q := causeReplay{Destination: r.URL.Query().Get("destination"), Cause: r.URL.Query().Get("cause")}
 	d := in.c.Settings().Destination(q.Destination)
 	if d == nil {
@@ -222,22 +222,22 @@ func (in *Inspector) showCauseReplay(r *http.Request) (page.Answer, error) {
 	sel := engine.Selection{Cause: q.Cause, FailedUntil: until, DryRun: true}
 	var err error
 	if q.All, err = in.c.Replay(r.Context(), q.Destination, sel); err != nil {
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	sel.FailedSince = until.Add(-time.Hour)
 	if q.Hour, err = in.c.Replay(r.Context(), q.Destination, sel); err != nil {
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
-	return page.Answer{Template: "problemreplay", Page: page.Page{Title: "Replay", Nav: "problems", Body: q}}, nil
+	return page.Response{Template: "problemreplay", Page: page.Page{Title: "Replay", Nav: "problems", Body: q}}, nil
 }
 
 // replayCause starts a replay in the background.
-func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
+func (in *Inspector) replayCause(r *http.Request) (page.Response, error) {
 	destination, choice := r.PostForm.Get("destination"), r.PostForm.Get("choice")
 	until, err := time.Parse(time.RFC3339Nano, r.PostForm.Get("until"))
 	expected, wrong := strconv.Atoi(r.PostForm.Get(choice))
 	if err != nil || wrong != nil || choice != "hour" && choice != "all" {
-		return page.Answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks choice, count or until; reload the page")
+		return page.Response{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks choice, count or until; reload the page")
 	}
 	sel := engine.Selection{Cause: r.PostForm.Get("cause"), FailedUntil: until}
 	if choice == "hour" {
@@ -248,7 +248,7 @@ func (in *Inspector) replayCause(r *http.Request) (page.Answer, error) {
 	case errors.Is(err, engine.ErrReplaying):
 		return page.Problem(http.StatusConflict, "Replay in progress", fmt.Sprintf("Calls are being replayed to %s. Wait until the replay has queued all of them.", destination)), nil
 	case err != nil:
-		return page.Answer{}, err
+		return page.Response{}, err
 	}
 	return page.SendTo("/problems", "Replaying "+text.Plural(expected, "call", "calls")+" to "+destination+".")
 }

@@ -51,7 +51,7 @@ func (in *Inspector) handlers() map[string]http.HandlerFunc {
 		"GET /compare":               in.pages.Serve(in.showComparison),
 		"GET /events":                in.pages.Serve(in.showEvents),
 		"GET /event":                 in.pages.Serve(in.showEvent),
-		"POST /events/forget":        in.pages.ServeForm(in.forgetEvent),
+		"POST /events/forget":        in.pages.ServeForm(in.deleteEvent),
 		"GET /plans":                 in.pages.Serve(in.showPlans),
 		"GET /replay":                in.pages.Serve(in.showReplay),
 		"POST /replay":               in.pages.ServeForm(in.replayChosen),
@@ -71,7 +71,7 @@ func (in *Inspector) handlers() map[string]http.HandlerFunc {
 		"POST /problems/replay":      in.pages.ServeForm(in.replayCause),
 		"GET /audiences":             in.pages.Serve(in.showAudiences),
 		"POST /audiences/sync":       in.serveSync,
-		"POST /audiences/forget":     in.pages.ServeForm(in.forgetComputation),
+		"POST /audiences/forget":     in.pages.ServeForm(in.deleteComputation),
 		"GET /deletions":             in.pages.Serve(in.showDeletions),
 		"POST /deletions":            in.pages.ServeForm(in.makeDeletion),
 		"GET /deletion":              in.pages.Serve(in.showDeletion),
@@ -87,6 +87,6 @@ func sendUp(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, path.Dir(r.URL.EscapedPath()), http.StatusSeeOther)
 }
 
-func showNotFound(*http.Request) (page.Answer, error) {
+func showNotFound(*http.Request) (page.Response, error) {
 	return page.Problem(http.StatusNotFound, "Page not found", "This collector has no page at this address."), nil
 }

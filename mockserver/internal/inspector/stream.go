@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
@@ -36,7 +35,7 @@ const (
 type frame struct {
 	Reset   bool       `json:"reset,omitempty"`   // whether the browser must request the list again
 	Rows    []frameRow `json:"rows,omitempty"`    // new and changed rows, newest first
-	Missing []int64    `json:"missing,omitempty"` // matching items that a held list lacks
+	Missing []int64    `json:"missing,omitempty"` // matching items that a frozen list lacks
 	Gone    []int64    `json:"gone,omitempty"`    // rows that no longer match
 	Arrived int64      `json:"arrived,omitempty"` // number of new matching items
 	Skipped int64      `json:"skipped,omitempty"` // number of new matching items in neither Rows nor Missing
@@ -64,7 +63,7 @@ type follower struct {
 	in     *Inspector
 	filter rows.Filter
 	ages   bool   // whether the filter has relative times; rows can then stop matching
-	held   bool   // whether the browser keeps its rows and adds no others
+	frozen bool   // whether the browser keeps its rows and adds no others
 	open   string // ref of the open call
 
 	seen       history.Cursor  // position of the feed at the last frame
@@ -98,7 +97,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 		from = q.Get("from")
 	}
 	f := in.newFollower(rows.ReadFilter(q), from, q.Get("rows"))
-	f.held = q.Get("held") != ""
+	f.frozen = q.Get("held") != ""
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
 	in.follow(r, control, w, f)
@@ -198,7 +197,7 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 	}
 	for order, change := range f.shown {
 		i := feed.Item(order)
-		if i == nil || i.Change <= change && (!f.ages || f.held || match(i)) {
+		if i == nil || i.Change <= change && (!f.ages || f.frozen || match(i)) {
 			continue
 		}
 		matches := match(i)
@@ -206,7 +205,7 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 			delete(f.shown, order)
 			out.Gone = append(out.Gone, order)
 		}
-		if matches || f.held {
+		if matches || f.frozen {
 			send(i)
 		}
 	}
@@ -215,11 +214,11 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 	sent := int64(0)
 	oldest := f.oldest()
 	for n, i := range fresh {
-		listed := f.held || n < frameRows && i.Order > oldest
+		listed := f.frozen || n < frameRows && i.Order > oldest
 		switch {
-		case f.held && i.Order > oldest:
+		case f.frozen && i.Order > oldest:
 			out.Missing = append(out.Missing, i.Order)
-		case f.held:
+		case f.frozen:
 		case listed:
 			send(i)
 		}
@@ -293,43 +292,4 @@ func (f *follower) openChanged() bool {
 	before := f.openChange
 	f.openChange = i.Change
 	return before != i.Change
-}
-
-// chartRanges are the ranges of the charts beyond the last five minutes, with the seconds per bar.
-var chartRanges = map[string]struct{ span, bar int64 }{"hour": {3600, 60}, "day": {24 * 3600, 900}}
-
-// tallyJSON returns the initial data of the charts: the last five minutes.
-func (in *Inspector) tallyJSON() string {
-	now := time.Now().Unix()
-	data, _ := json.Marshal(map[string]any{"now": now, "seconds": chartRows(in.c.History().Seconds(0, now), 1)}) // numbers can always be marshaled
-	return string(data)
-}
-
-// serveChart serves the counts of each bar of a range.
-func (in *Inspector) serveChart(w http.ResponseWriter, r *http.Request) {
-	chart, ok := chartRanges[r.URL.Query().Get("range")]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
-	now := time.Now().Unix()
-	first := (now/chart.bar+1)*chart.bar - chart.span
-	page.SecureHeaders(w.Header())
-	access.WriteJSON(w, r, http.StatusOK, map[string]any{"now": now, "bars": chartRows(in.c.History().Minutes(first, now), chart.bar)})
-}
-
-// chartRows returns the time and the counts of each bar. It merges intervals of the same bar.
-func chartRows(intervals []history.Interval, bar int64) [][]int64 {
-	rows := [][]int64{}
-	for _, i := range intervals {
-		at := i.At - i.At%bar
-		if len(rows) == 0 || rows[len(rows)-1][0] != at {
-			rows = append(rows, make([]int64, 1+history.TallyKinds))
-			rows[len(rows)-1][0] = at
-		}
-		for kind, n := range i.N {
-			rows[len(rows)-1][1+kind] += int64(n)
-		}
-	}
-	return rows
 }

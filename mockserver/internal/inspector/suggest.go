@@ -17,9 +17,9 @@ import (
 const suggestedFrom = 2000
 
 // suggest returns suggestions for a search.
-func (in *Inspector) suggest(r *http.Request) (page.Answer, error) {
+func (in *Inspector) suggest(r *http.Request) (page.Response, error) {
 	found := search.Complete(r.URL.Query().Get("q"), in.known())
-	return page.Answer{Template: "calls", Part: "suggestions", Page: page.Page{Body: found}}, nil
+	return page.Response{Template: "calls", Part: "suggestions", Page: page.Page{Body: found}}, nil
 }
 
 // known returns names and values of recent calls.

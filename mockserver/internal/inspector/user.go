@@ -76,7 +76,7 @@ type entry struct {
 }
 
 // showUser serves a user's timeline. Without an ID, it lists recent users.
-func (in *Inspector) showUser(r *http.Request) (page.Answer, error) {
+func (in *Inspector) showUser(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
 	if id = strings.TrimSpace(id); len(id) > maxID {
@@ -84,7 +84,7 @@ func (in *Inspector) showUser(r *http.Request) (page.Answer, error) {
 	}
 	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
 		n := timeline.CountSince(in.c.History(), id, since)
-		return page.Answer{Template: "user", Part: "fresh", Page: page.Page{Body: struct {
+		return page.Response{Template: "user", Part: "fresh", Page: page.Page{Body: struct {
 			Link string
 			New  int
 		}{rows.UserLink(id), n}}}, nil
@@ -94,9 +94,9 @@ func (in *Inspector) showUser(r *http.Request) (page.Answer, error) {
 		from = -1
 	}
 	if id == "" {
-		return page.Answer{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: in.recentUsers()}}.OrPart(r, "recent"), nil
+		return page.Response{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: in.recentUsers()}}.OrPart(r, "recent"), nil
 	}
-	return page.Answer{Template: "user", Page: page.Page{Title: text.Cut(60, id), Nav: "users", Body: in.readUser(id, from)}}, nil
+	return page.Response{Template: "user", Page: page.Page{Title: text.Cut(60, id), Nav: "users", Body: in.readUser(id, from)}}, nil
 }
 
 // readUser returns a page of a timeline.

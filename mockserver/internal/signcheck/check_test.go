@@ -131,7 +131,7 @@ func assertMistakes(t *testing.T, want []string, a signcheck.Answer) {
 	for i, part := range want {
 		assert.Contains(t, a.Mistakes[i].Text, part)
 		assert.True(t, strings.HasSuffix(a.Mistakes[i].Text, "."), "a sentence")
-		for _, line := range a.Mistakes[i].Mend {
+		for _, line := range a.Mistakes[i].Fix {
 			assert.NotEmpty(t, line.Code)
 		}
 	}

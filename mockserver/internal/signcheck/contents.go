@@ -17,7 +17,7 @@ func contentsOf(q *Question, s webhook.Signature) (all []variant) {
 		if len(bodies) > 0 {
 			for _, at := range q.Sent {
 				all = append(all, bodies[0].but(stamped(at.ID+"."+at.Timestamp+".", bodies[0].bytes),
-					Mistake{"Your receiver signs the ID, the timestamp and the body. X-Signature covers only the body; webhook-signature covers all three.", mend(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)}))
+					Mistake{"Your receiver signs the ID, the timestamp and the body. X-Signature covers only the body; webhook-signature covers all three.", fix(`mac.Write(body)`, `.update(body)`, `hmac.new(secret, body, hashlib.sha1)`)}))
 			}
 		}
 		return all

@@ -93,7 +93,7 @@ func decodedForms(secret string, s webhook.Signature) (all []variant) {
 		}
 	case err == nil && standard:
 		add(decoded, "Your receiver decodes the secret as base64, as Standard Webhooks libraries do. This destination's secret has no whsec_ prefix and is used unchanged. Set a secret that begins with whsec_, or pass the base64 of this secret to the library.",
-			mend(`wh, err := standardwebhooks.NewWebhookRaw([]byte(secret))`, `new Webhook(Buffer.from(secret).toString('base64'))`, `Webhook(base64.b64encode(secret.encode()).decode())`))
+			fix(`wh, err := standardwebhooks.NewWebhookRaw([]byte(secret))`, `new Webhook(Buffer.from(secret).toString('base64'))`, `Webhook(base64.b64encode(secret.encode()).decode())`))
 	case err == nil:
 		add(decoded, "Your receiver decodes the secret as base64. X-Signature uses the secret unchanged.", textLines)
 	}

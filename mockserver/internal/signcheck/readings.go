@@ -31,7 +31,7 @@ func serviceReadings(text string) (all []variant) {
 	for _, prefix := range []string{"sha1=", "sha256=", "sha512=", "v1=", "v1,"} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text = rest
-			wrong = append(wrong, Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Mend: hexLines})
+			wrong = append(wrong, Mistake{Text: "The signature has the prefix " + prefix + "; X-Signature contains only the digest.", Fix: hexLines})
 			break
 		}
 	}

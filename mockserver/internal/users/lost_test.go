@@ -386,7 +386,7 @@ func TestLostAudienceRecordIsListedAndCanBeRepeated(t *testing.T) {
 		assert.Empty(t, lost)
 
 		loseRecord(t, config.State, "computation")
-		require.NoError(t, c.Users().ForgetComputation(t.Context(), all[0].ID))
+		require.NoError(t, c.Users().DeleteComputation(t.Context(), all[0].ID))
 		all, err = c.Users().Computations(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, all)

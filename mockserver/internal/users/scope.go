@@ -64,7 +64,7 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 		if d == nil {
 			return "", state.Unknown("destination", name)
 		}
-		return name, gets(d, source)
+		return name, checkReceives(d, source)
 	}
 	return theOnly("destination", destinationsOf(s, source), "connect a destination to source "+text.Quote(text.MaxRepeated, source)+" and enable it")
 }
@@ -72,15 +72,15 @@ func oneDestination(s settings.Settings, source, name string) (string, error) {
 // destinationsOf returns the names of the destinations that get the calls of a source.
 func destinationsOf(s settings.Settings, source string) (names []string) {
 	for i := range s.Destinations {
-		if gets(&s.Destinations[i], source) == nil {
+		if checkReceives(&s.Destinations[i], source) == nil {
 			names = append(names, s.Destinations[i].Name)
 		}
 	}
 	return names
 }
 
-// gets returns the reason why a destination does not get calls of a source, or nil.
-func gets(d *tracking.Destination, source string) error {
+// checkReceives returns the reason why a destination does not get calls of a source, or nil.
+func checkReceives(d *tracking.Destination, source string) error {
 	problem, hint := "", ""
 	switch {
 	case !d.Receives():

@@ -144,7 +144,7 @@ func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
 		synced(t, c, big("stays", "leaves"))
 		computations, err := c.Users().Computations(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, c.Users().ForgetComputation(t.Context(), computations[0].ID))
+		require.NoError(t, c.Users().DeleteComputation(t.Context(), computations[0].ID))
 		box.answers(nil)
 		time.Sleep(time.Millisecond) // gives the next list a later timestamp
 		synced(t, c, big("stays", "enters"))

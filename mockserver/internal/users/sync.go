@@ -220,10 +220,10 @@ func computationOfSync(id string) string {
 	return computation
 }
 
-// ForgetComputation deletes an audience or a computed trait with its lists and queued syncs. It
+// DeleteComputation deletes an audience or a computed trait with its lists and queued syncs. It
 // creates no calls. If the computation is created again, calls for its complete list are sent. The
 // error is state.ErrUnknown if the computation does not exist.
-func (u *Service) ForgetComputation(ctx context.Context, id string) error {
+func (u *Service) DeleteComputation(ctx context.Context, id string) error {
 	r, err := u.knownComputation(ctx, id)
 	if err != nil {
 		return err

@@ -418,7 +418,7 @@ func TestForgetDuringUpload(t *testing.T) {
 	box.take()
 	forget := func() {
 		computation, _, _ := strings.Cut(s.ID, "-")
-		require.NoError(t, c.Users().ForgetComputation(t.Context(), computation))
+		require.NoError(t, c.Users().DeleteComputation(t.Context(), computation))
 	}
 	r := big()
 	r.List = io.MultiReader(strings.NewReader("u2\n"), readerFunc(func([]byte) (int, error) { forget(); return 0, io.EOF }), strings.NewReader("u3\n"))

@@ -1,7 +1,6 @@
 package users
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -56,61 +55,4 @@ type knownCalls interface {
 	Without(b event.Batch) event.Batch
 	// Add marks a call as known.
 	Add(source, messageID string)
-}
-
-// A lease gives this process the right to work on a record. The method note renews it.
-type lease[R any, P claimable[R]] struct {
-	*Service
-	key    string    // key of the record
-	record R         // last stored version of the record
-	stored time.Time // time when record was stored
-}
-
-// claimable is a pointer to a record with a claim.
-type claimable[R any] interface {
-	*R
-	claimed() *claim
-}
-
-// begin acquires the lease. It returns errNoWork if another process has the lease or if the
-// function begin does.
-func (l *lease[R, P]) begin(ctx context.Context, begin func(*R) error) (err error) {
-	l.stored = time.Now()
-	l.record, err = state.Update(ctx, l.state, l.key, func(r *R) error {
-		c := P(r).claimed()
-		if c.Secret == "" {
-			return errNoWork // the record was deleted
-		}
-		if err := begin(r); err != nil {
-			return err
-		}
-		return c.take(l.config.Instance)
-	})
-	return err
-}
-
-// note changes the record and renews the lease, unless the lease was lost.
-func (l *lease[R, P]) note(ctx context.Context, change func(*R)) error {
-	now := time.Now()
-	record, err := state.Update(ctx, l.state, l.key, func(r *R) error {
-		if err := P(r).claimed().renew(*P(&l.record).claimed()); err != nil {
-			return err
-		}
-		change(r)
-		return nil
-	})
-	if err == nil {
-		l.record, l.stored = record, now
-	}
-	return err
-}
-
-// release ends the lease if this process is stopping, so that another process can continue.
-func (l *lease[R, P]) release() {
-	if !l.work.stopping() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = l.note(ctx, func(r *R) { P(r).claimed().end() }) // if it fails, the lease expires
 }

@@ -10,14 +10,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Each record with work has one background goroutine, in the process that has the record's lease.
+// Failed work is retried after workFirst, and then with doubled delays up to workMax.
 const (
-	// leaseTime is the duration of a lease. A process that restarts with the same instance name
-	// gets its leases back immediately.
-	leaseTime = 30 * time.Second
-	// leaseRenewal is the interval between renewals.
-	leaseRenewal = 5 * time.Second
-	// Failed work is retried after workFirst, and then with doubled delays up to workMax.
 	workFirst = time.Second
 	workMax   = 30 * time.Second
 )
@@ -33,41 +27,7 @@ const (
 // lease.
 var errNoWork = errors.New("mockserver: no work")
 
-// A claim is the part of a record that describes its lease.
-type claim struct {
-	// Secret makes the messageIds unpredictable. Otherwise a sender could use one of them, and
-	// the collector's call would be dropped as a duplicate.
-	Secret string `json:"secret"`
-	// Instance is the last process that acquired the lease, or empty. Until is the end of the lease.
-	Instance string    `json:"instance,omitempty"`
-	Until    time.Time `json:"until,omitzero"`
-}
-
-func (c *claim) claimed() *claim { return c }
-
-// take acquires or renews the lease for an instance, unless another instance has it.
-func (c *claim) take(instance string) error {
-	now := time.Now()
-	if c.Instance != "" && c.Instance != instance && now.Before(c.Until) {
-		return errNoWork
-	}
-	c.Instance, c.Until = instance, now.Add(leaseTime).UTC()
-	return nil
-}
-
-// renew renews the lease, unless another instance has acquired it or the record was deleted and
-// created again.
-func (c *claim) renew(taken claim) error {
-	if c.Secret != taken.Secret || c.Instance != taken.Instance {
-		return errNoWork
-	}
-	return c.take(taken.Instance)
-}
-
-// end releases the lease.
-func (c *claim) end() { c.Until = time.Time{} }
-
-// workers runs a goroutine for each record with work.
+// workers runs a goroutine for each record with work whose lease this process has.
 type workers struct {
 	log *slog.Logger
 	// step does a part of the work on a record. It returns errNoWork if no work is left.

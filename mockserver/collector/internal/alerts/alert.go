@@ -17,7 +17,7 @@ type kind string
 // Kinds of alerts. The first two concern one destination.
 const (
 	kindDestination kind = "destination" // the destination is down, failing or gone
-	kindGivenUp     kind = "given_up"    // calls failed permanently
+	kindFailedCalls kind = "given_up"    // calls failed permanently
 	kindQueue       kind = "queue"       // the queue is near its limit
 	kindStorage     kind = "storage"     // calls cannot be stored, for example because the disk is full
 	kindReplicas    kind = "replicas"    // replicas in the cluster are missing or behind
@@ -70,8 +70,8 @@ func (a *alert) describe() string {
 	switch raised := a.State == stateRaised; a.Kind {
 	case kindDestination:
 		s = a.describeDestination(raised)
-	case kindGivenUp:
-		s = a.describeGivenUp(raised)
+	case kindFailedCalls:
+		s = a.describeFailedCalls(raised)
 	case kindQueue:
 		s = fmt.Sprintf("The queue is at %d %% of its limit (%s of %s bytes). At the limit, calls are rejected with status 429.", percent(a.Bytes, a.LimitBytes), text.GroupDigits(a.Bytes), text.GroupDigits(a.LimitBytes))
 		if !raised {
@@ -108,7 +108,7 @@ func (a *alert) describeDestination(raised bool) string {
 	return fmt.Sprintf("The destination %s accepts calls again. It accepted few or none %s.", a.Destination, a.period())
 }
 
-func (a *alert) describeGivenUp(raised bool) string {
+func (a *alert) describeFailedCalls(raised bool) string {
 	if !raised {
 		return fmt.Sprintf("Calls to the destination %s no longer fail permanently. %s failed from %s to %s and can be replayed.", a.Destination, text.Plural(a.Total, "call", "calls"), clock(a.Since), clock(a.Until))
 	}

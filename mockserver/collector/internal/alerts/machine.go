@@ -140,7 +140,7 @@ func (m *machine) see(s subject, f finding, now time.Time) {
 
 // recordFailure records a call that failed permanently.
 func (m *machine) recordFailure(destination string, f finding, now time.Time) {
-	s := subject{kindGivenUp, destination}
+	s := subject{kindFailedCalls, destination}
 	c := m.conditions[s]
 	if c == nil {
 		c = &condition{}
@@ -166,7 +166,7 @@ func (m *machine) tick(attached map[string]time.Time, now time.Time) (dropped []
 		switch {
 		case s.kind == kindDestination && !exists:
 			m.see(s, finding{reason: "it was removed"}, now)
-		case s.kind == kindGivenUp && c.state == raised && (now.Sub(c.lastCall) >= m.after || since.After(c.lastCall)):
+		case s.kind == kindFailedCalls && c.state == raised && (now.Sub(c.lastCall) >= m.after || since.After(c.lastCall)):
 			c.state, c.until = fine, c.lastCall
 			c.change()
 		}

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,10 +22,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -34,10 +29,8 @@ import (
 const (
 	// requestTimeout limits a request to the collector. Large replays take minutes.
 	requestTimeout = 5 * time.Minute
-	// maxAnswer limits the size of a response, in bytes.
-	maxAnswer = 64 << 20
-	// waitPause is the interval between polls of a collector.
-	waitPause = 100 * time.Millisecond
+	// maxResponse limits the size of a response, in bytes.
+	maxResponse = 64 << 20
 )
 
 // A client sends requests to a running collector.
@@ -72,30 +65,30 @@ func (c *client) addAddressTo(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
-// An answer is a response of the admin API in decoded and in raw form.
-type answer[T any] struct {
+// A response contains a response of the admin API in decoded and in raw form.
+type response[T any] struct {
 	read T
 	raw  json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (a *answer[T]) UnmarshalJSON(data []byte) error {
-	a.raw = bytes.Clone(data)
-	return json.Unmarshal(data, &a.read)
+func (r *response[T]) UnmarshalJSON(data []byte) error {
+	r.raw = bytes.Clone(data)
+	return json.Unmarshal(data, &r.read)
 }
 
 // get sends a GET request to the admin API.
-func get[T any](ctx context.Context, c *client, path string) (answer[T], error) {
+func get[T any](ctx context.Context, c *client, path string) (response[T], error) {
 	return ask[T](ctx, c, http.MethodGet, path, nil)
 }
 
 // ask sends a request to the admin API. body may be nil.
-func ask[T any](ctx context.Context, c *client, method, path string, body any) (a answer[T], err error) {
+func ask[T any](ctx context.Context, c *client, method, path string, body any) (r response[T], err error) {
 	var payload io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
-			return a, err
+			return r, err
 		}
 		payload = bytes.NewReader(data)
 	}
@@ -103,11 +96,11 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	defer cancel()
 	req, err := c.request(ctx, method, path, payload)
 	if err != nil {
-		return a, err
+		return r, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	err = c.do(req, &a)
-	return a, err
+	err = c.do(req, &r)
+	return r, err
 }
 
 // A query is a request to the admin API. A command prints its response.
@@ -120,16 +113,16 @@ type query struct {
 
 // show sends a query and prints the response as data or, by default, with text.
 func show[T any](cmd *cobra.Command, c *client, q query, text func(out io.Writer, v T) error) error {
-	a, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
+	r, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, c, a, q.list, text)
+	return printResponse(cmd, c, r, q.list, text)
 }
 
-// printAnswer prints a response as data or, by default, with text.
-func printAnswer[T any](cmd *cobra.Command, c *client, a answer[T], list string, text func(out io.Writer, v T) error) error {
-	return c.output.write(cmd, a.raw, list, func(out io.Writer) error { return text(out, a.read) })
+// printResponse prints a response as data or, by default, with text.
+func printResponse[T any](cmd *cobra.Command, c *client, r response[T], list string, text func(out io.Writer, v T) error) error {
+	return c.output.write(cmd, r.raw, list, func(out io.Writer) error { return text(out, r.read) })
 }
 
 // request returns a request to the admin API.
@@ -157,8 +150,8 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 	return req, nil
 }
 
-// do sends a request to the admin API and decodes the response into answer.
-func (c *client) do(req *http.Request, answer any) error {
+// do sends a request to the admin API and decodes the response into v.
+func (c *client) do(req *http.Request, v any) error {
 	status, data, err := c.exchange(req)
 	if err != nil {
 		return err
@@ -168,11 +161,11 @@ func (c *client) do(req *http.Request, answer any) error {
 	}
 	if status == http.StatusNoContent {
 		if req.Method == http.MethodGet {
-			return answered(status, data)
+			return notCollectorError(status, data)
 		}
 		return nil
 	}
-	if err := json.Unmarshal(data, answer); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
+	if err := json.Unmarshal(data, v); err != nil || bytes.TrimSpace(data)[0] != '{' { // commands print parts of the object
 		return fmt.Errorf("the response of %s://%s is not from the admin API: check --url", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
@@ -188,7 +181,7 @@ func (c *client) exchange(req *http.Request) (status int, body []byte, err error
 	if err == nil {
 		defer res.Body.Close()
 		status = res.StatusCode
-		body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		body, err = io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	}
 	if err != nil {
 		return 0, nil, explainConnect(err, req.URL.Scheme+"://"+req.URL.Host)
@@ -256,77 +249,6 @@ func setting(flag, value, variable string) (used, from string) {
 	return os.Getenv(variable), variable
 }
 
-// Maximum sizes of files, in bytes.
-const (
-	maxSecret       = 64 << 10
-	maxCertificates = 4 << 20
-)
-
-// openFile opens a file, or standard input for "-". If standard input is a terminal, openFile prints a
-// message, which names the content. The size is -1 if it is unknown.
-func openFile(cmd *cobra.Command, path, content string) (io.ReadCloser, int64, error) {
-	if path == "-" {
-		in := cmd.InOrStdin()
-		if live.IsTerminal(in) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "reading %s from standard input; press Ctrl-D to finish\n", content)
-		}
-		return cancelable(cmd.Context(), in), -1, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
-}
-
-// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
-func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
-	r, w := io.Pipe()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
-	go func() {
-		_, err := io.Copy(w, in)
-		_ = w.CloseWithError(err)
-	}()
-	return r
-}
-
-// readUpTo reads a file of at most limit bytes.
-func readUpTo(path string, limit int64) ([]byte, error) {
-	data, err := config.ReadFile(path, limit+1)
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, err
-}
-
-// readSecret reads a file with a secret, without surrounding white space.
-func readSecret(flag, path string) (string, error) {
-	data, err := readUpTo(path, maxSecret)
-	if err != nil {
-		return "", usagef("%s: %w", flag, err)
-	}
-	secret := strings.TrimSpace(string(data))
-	switch {
-	case secret == "":
-		return "", usagef("%s is empty: use a file that contains the secret", flag)
-	case strings.Contains(secret, "\n"):
-		return "", usagef("%s has more than one line: use a file that contains only the secret", flag)
-	}
-	return secret, checkSecret(flag, secret)
-}
-
-// checkSecret returns an error for a secret that contains invisible characters.
-func checkSecret(from, secret string) error {
-	if p := settings.CheckSecret(from, secret); p != nil {
-		return usageError{p}
-	}
-	return nil
-}
-
 // token returns the admin token, or "" without one.
 func (c *client) token() (string, error) {
 	switch {
@@ -351,22 +273,22 @@ func refusal(req *http.Request, status int, data []byte) error {
 	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
 		return errors.New("invalid admin token: use the token in the file set by admin.tokenFile")
 	}
-	var said apiError
+	var failure apiError
 	switch {
-	case json.Unmarshal(data, &said) != nil || said.Message == "":
-		return answered(status, data)
-	case said.Success != nil:
+	case json.Unmarshal(data, &failure) != nil || failure.Message == "":
+		return notCollectorError(status, data)
+	case failure.Success != nil:
 		return errors.New("no admin API at this address: set --url to the address of admin.listen")
 	case status == http.StatusUnauthorized:
 		return errors.New("the collector requires its admin token: set --token-file or COLLECTOR_TOKEN")
-	case said.Code == "empty_list":
-		return errors.New(strings.Replace(said.Message, "set allowEmpty", "add --allow-empty", 1))
+	case failure.Code == "empty_list":
+		return errors.New(strings.Replace(failure.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
-	return errors.New(said.Message)
+	return errors.New(failure.Message)
 }
 
-// answered returns the error for a response that is not from a collector.
-func answered(status int, data []byte) error {
+// notCollectorError returns the error for a response that is not from a collector.
+func notCollectorError(status int, data []byte) error {
 	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // net/http sends this text
 		return errors.New("the collector uses TLS: use https:// in --url")
 	}
@@ -394,100 +316,6 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("request to %s: %w", base, err)
 }
 
-// poll calls done until it returns true or an error. If ctx ends first, the error says that work, such as
-// a replay, continues.
-func poll(ctx context.Context, work string, done func() (bool, error)) error {
-	for {
-		ok, err := done()
-		if !ok && err == nil {
-			err = pause.For(ctx, waitPause)
-		}
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("stopped waiting; %s continues in the collector", work)
-		case ok || err != nil:
-			return err
-		}
-	}
-}
-
-// pollFor is like poll, but also ends after limit, with the last error of done if there is one. It reports
-// whether done returned true.
-func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var failed error // of done
-	err := poll(limited, work, func() (isDone bool, err error) {
-		isDone, failed = done()
-		return isDone, failed
-	})
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return false, failed
-	}
-	return err == nil, err
-}
-
-// A parameter is a flag that sets a query parameter of the admin API.
-type parameter struct {
-	query    url.Values
-	name     string
-	repeated bool
-	read     func(string) (string, error) // converts the value; may be nil
-}
-
-// Set implements pflag.Value. An empty value removes the parameter.
-func (p parameter) Set(value string) (err error) {
-	if p.read != nil && value != "" {
-		value, err = p.read(value)
-	}
-	switch {
-	case err != nil:
-		return err
-	case p.repeated:
-		p.query.Add(p.name, value)
-	case value == "":
-		p.query.Del(p.name)
-	default:
-		p.query.Set(p.name, value)
-	}
-	return nil
-}
-
-// Type implements pflag.Value.
-func (parameter) Type() string { return "string" }
-
-// String implements pflag.Value. Parameters have no defaults.
-func (parameter) String() string { return "" }
-
-// parameterFlag adds a flag for the query parameter with the same name. If values are given, the
-// flag accepts only these values, and shells complete them.
-func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
-	p := parameter{query: query, name: name}
-	if len(values) > 0 {
-		p.read = oneOf("--"+name, values)
-	}
-	cmd.Flags().Var(p, name, help)
-	if len(values) > 0 {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-}
-
-// oneOf returns a parser for a parameter that accepts only the given values.
-func oneOf(name string, values []string) func(string) (string, error) {
-	return func(value string) (string, error) {
-		if !slices.Contains(values, value) {
-			return "", usagef("invalid %s %s: use %s", name, text.Quote(text.MaxRepeated, value), strings.Join(values, ", "))
-		}
-		return value, nil
-	}
-}
-
-// destinationFlag adds a flag for the name of a destination.
-func (c *client) destinationFlag(cmd *cobra.Command, query url.Values, help string) {
-	parameterFlag(cmd, query, "destination", help)
-	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames())
-}
-
 // names returns the names of all sources or all destinations.
 func (c *client) names(ctx context.Context, kind string) (names []string, err error) {
 	list, err := get[map[string][]named](ctx, c, "/"+kind)
@@ -495,59 +323,4 @@ func (c *client) names(ctx context.Context, kind string) (names []string, err er
 		names = append(names, one.Name)
 	}
 	return names, err
-}
-
-// A call is the JSON format of a call in the admin API.
-type call struct {
-	Seq          int64       `json:"seq,omitempty"`
-	MessageID    string      `json:"messageId"`
-	Ref          string      `json:"ref"`
-	Source       string      `json:"source"`
-	Type         string      `json:"type"`
-	UserID       string      `json:"userId,omitempty"`
-	AnonymousID  string      `json:"anonymousId,omitempty"`
-	Event        string      `json:"event,omitempty"`
-	Name         string      `json:"name,omitempty"`
-	ReceivedAt   time.Time   `json:"receivedAt"`
-	Destinations []callState `json:"destinations,omitempty"`
-	Violations   []struct {
-		Message string `json:"message"`
-		Plan    string `json:"plan"`
-		Line    int    `json:"line,omitempty"`
-	} `json:"violations,omitempty"`
-	Body json.RawMessage `json:"body,omitempty"`
-}
-
-// A callState is the status of a call at a destination.
-type callState struct {
-	Destination string `json:"destination"`
-	State       string `json:"state"`
-	Reason      string `json:"reason,omitempty"`
-}
-
-func (c *call) title() string {
-	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
-}
-
-func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
-
-// states summarizes the delivery status of the call.
-func (c *call) states() string {
-	var words []string
-	for _, d := range c.Destinations {
-		words = append(words, d.Destination+": "+d.State)
-	}
-	return strings.Join(words, ", ")
-}
-
-// violations returns the first plan violation, and the number of further violations.
-func (c *call) violations() string {
-	switch n := len(c.Violations); n {
-	case 0:
-		return ""
-	case 1:
-		return c.Violations[0].Message
-	default:
-		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
-	}
 }

@@ -141,7 +141,7 @@ func (c *client) recordRun(ctx context.Context, q url.Values) (*baseline.File, e
 	q.Set("synthetic", "false")
 	var bodies []json.RawMessage
 	expired := int64(0)
-	err := eachPage(ctx, c, q, baseline.MaxCalls+1, func(page answer[callPage[call]]) error {
+	err := eachPage(ctx, c, q, baseline.MaxCalls+1, func(page response[callPage[call]]) error {
 		expired = page.read.Forgotten
 		for _, one := range page.read.Calls {
 			bodies = append(bodies, one.Body)

@@ -17,10 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/live"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 var (
@@ -29,6 +31,61 @@ var (
 	// calls.
 	listStates = append(slices.Clone(callStates), "rejected")
 )
+
+// A call is the JSON format of a call in the admin API.
+type call struct {
+	Seq          int64       `json:"seq,omitempty"`
+	MessageID    string      `json:"messageId"`
+	Ref          string      `json:"ref"`
+	Source       string      `json:"source"`
+	Type         string      `json:"type"`
+	UserID       string      `json:"userId,omitempty"`
+	AnonymousID  string      `json:"anonymousId,omitempty"`
+	Event        string      `json:"event,omitempty"`
+	Name         string      `json:"name,omitempty"`
+	ReceivedAt   time.Time   `json:"receivedAt"`
+	Destinations []callState `json:"destinations,omitempty"`
+	Violations   []struct {
+		Message string `json:"message"`
+		Plan    string `json:"plan"`
+		Line    int    `json:"line,omitempty"`
+	} `json:"violations,omitempty"`
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// A callState is the status of a call at a destination.
+type callState struct {
+	Destination string `json:"destination"`
+	State       string `json:"state"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+func (c *call) title() string {
+	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
+}
+
+func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
+
+// states summarizes the delivery status of the call.
+func (c *call) states() string {
+	var words []string
+	for _, d := range c.Destinations {
+		words = append(words, d.Destination+": "+d.State)
+	}
+	return strings.Join(words, ", ")
+}
+
+// violations returns the first plan violation, and the number of further violations.
+func (c *call) violations() string {
+	switch n := len(c.Violations); n {
+	case 0:
+		return ""
+	case 1:
+		return c.Violations[0].Message
+	default:
+		return fmt.Sprintf("%s (and %d more)", c.Violations[0].Message, n-1)
+	}
+}
 
 // filterFlags adds the flags that filter calls and returns their query parameters.
 func (c *client) filterFlags(cmd *cobra.Command) url.Values {
@@ -167,7 +224,7 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
+	return printResponse(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
 		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
@@ -177,7 +234,7 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 }
 
 // search returns a page of calls. An unknown destination is an error.
-func (c *client) search(ctx context.Context, q url.Values) (found answer[callPage[call]], err error) {
+func (c *client) search(ctx context.Context, q url.Values) (found response[callPage[call]], err error) {
 	found, err = get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	if name := q.Get("destination"); err == nil && name != "" && len(found.read.Calls) == 0 {
 		err = c.checkDestination(ctx, name)
@@ -187,7 +244,7 @@ func (c *client) search(ctx context.Context, q url.Values) (found answer[callPag
 
 // eachPage passes the calls of a list to f, newest first. If limit is positive, it stops after limit
 // calls.
-func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page answer[callPage[T]]) error) error {
+func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page response[callPage[T]]) error) error {
 	for left := limit; ; {
 		size := 100
 		if limit > 0 {
@@ -213,7 +270,7 @@ func (c *client) exportCalls(ctx context.Context, out io.Writer, q url.Values, l
 		_ = table.Write(export.Columns) // Error reports the error
 	}
 	n := 0
-	err := eachPage(ctx, c, q, limit, func(page answer[callPage[export.Call]]) error {
+	err := eachPage(ctx, c, q, limit, func(page response[callPage[export.Call]]) error {
 		n += len(page.read.Calls)
 		if !asCSV {
 			return c.output.print(out, page.raw, "calls")
@@ -364,7 +421,7 @@ func callPath(source, id string) string {
 }
 
 // getOne returns the call at an API path and its attempts.
-func (c *client) getOne(ctx context.Context, path string) (one answer[call], list answer[export.AttemptList], err error) {
+func (c *client) getOne(ctx context.Context, path string) (one response[call], list response[export.AttemptList], err error) {
 	if one, err = get[call](ctx, c, path); err == nil {
 		list, err = get[export.AttemptList](ctx, c, path+"/attempts")
 	}
@@ -411,7 +468,7 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	}
 	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,VERDICT,URL,RESPONSE", func(row func(...any)) {
 		for _, a := range attempts {
-			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, said(&a))
+			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, resultOf(&a))
 		}
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ exit code is 1 if a notification failed.`,
 			if wait > 0 {
 				return c.awaitDeletion(cmd, d.read.ID, wait)
 			}
-			return printAnswer(cmd, &c, d, "", printDeletion)
+			return printResponse(cmd, &c, d, "", printDeletion)
 		},
 	}
 	flags := cmd.Flags()
@@ -84,7 +84,7 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 // awaitDeletion waits until a request is complete and prints its result.
 func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
 	ctx := cmd.Context()
-	var d answer[users.Deletion]
+	var d response[users.Deletion]
 	complete, err := pollFor(ctx, wait, "deletion request "+id, func() (complete bool, err error) {
 		d, err = get[users.Deletion](ctx, c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
@@ -92,7 +92,7 @@ func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration
 	if err != nil {
 		return err
 	}
-	if err := printAnswer(cmd, c, d, "", printDeletion); err != nil {
+	if err := printResponse(cmd, c, d, "", printDeletion); err != nil {
 		return err
 	}
 	sums := d.read.Sums()

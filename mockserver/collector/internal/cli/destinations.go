@@ -184,10 +184,10 @@ is not counted and not retried.`,
 			if err != nil {
 				return err
 			}
-			err = printAnswer(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
+			err = printResponse(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
 				return table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.Attempts {
-						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, said(&a))
+						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, resultOf(&a))
 					}
 				})
 			})
@@ -203,12 +203,12 @@ is not counted and not retried.`,
 }
 
 // testDestination sends a test call to each webhook of a destination.
-func (c *client) testDestination(ctx context.Context, name, callType string) (answer[export.AttemptList], error) {
+func (c *client) testDestination(ctx context.Context, name, callType string) (response[export.AttemptList], error) {
 	return ask[export.AttemptList](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(name)+"/test", map[string]any{"type": callType})
 }
 
-// said returns the error or the status of an attempt, and an excerpt of the response body.
-func said(a *export.Attempt) string {
+// resultOf returns the error or the status of an attempt, and an excerpt of the response body.
+func resultOf(a *export.Attempt) string {
 	return sender.Cause(&webhook.Attempt{Status: a.Status, Verdict: a.Verdict, Error: cmp.Or(a.Error, a.StatusLine()), ResponseBody: []byte(a.ResponseBody)})
 }
 

@@ -58,7 +58,7 @@ not respond; 2 if the command line or the file is invalid.`,
 		if err != nil {
 			return err
 		}
-		err = printAnswer(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
+		err = printResponse(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
 			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
 				return place(file, doc.Line([]any{"expect", i}))
 			})))
@@ -73,7 +73,7 @@ not respond; 2 if the command line or the file is invalid.`,
 }
 
 // expect reads a file of expectations and sends them to the collector.
-func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report answer[expect.Report], doc *yamldoc.Document, err error) {
+func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (report response[expect.Report], doc *yamldoc.Document, err error) {
 	if doc, err = readExpectations(cmd, file); err != nil {
 		return report, nil, usageError{err}
 	}
@@ -91,7 +91,7 @@ func (c *client) expect(cmd *cobra.Command, file string, within time.Duration) (
 
 // await sends a document with expectations to the collector and returns its report. request is the
 // parsed document.
-func (c *client) await(ctx context.Context, document any, request *expect.Request) (report answer[expect.Report], err error) {
+func (c *client) await(ctx context.Context, document any, request *expect.Request) (report response[expect.Report], err error) {
 	body, err := json.Marshal(document)
 	if err != nil {
 		return report, err
@@ -113,7 +113,7 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 		return report, refusal(req, status, data)
 	}
 	if err := json.Unmarshal(data, &report); err != nil || len(report.read.Expectations) != len(request.Expect) {
-		return report, answered(status, data)
+		return report, notCollectorError(status, data)
 	}
 	return report, nil
 }

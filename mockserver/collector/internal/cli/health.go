@@ -86,12 +86,12 @@ func (c *client) health(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var said struct{ Status, Message string }
-	switch err := json.Unmarshal(body, &said); {
-	case err != nil || said.Status == "":
-		return answered(status, body)
+	var health struct{ Status, Message string }
+	switch err := json.Unmarshal(body, &health); {
+	case err != nil || health.Status == "":
+		return notCollectorError(status, body)
 	case status != http.StatusOK:
-		return errors.New("not ready: " + cmp.Or(said.Message, said.Status))
+		return errors.New("not ready: " + cmp.Or(health.Message, health.Status))
 	}
 	_, err = fmt.Fprintln(out, "ready")
 	return err

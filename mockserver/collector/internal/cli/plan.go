@@ -174,7 +174,7 @@ type unusedEvent struct {
 
 func (c *checked) printData(out io.Writer, form *output) error {
 	judged, bad := c.report.Calls()
-	answer := struct {
+	result := struct {
 		OK         bool          `json:"ok"`
 		Plan       string        `json:"plan"`
 		Calls      int           `json:"calls"`  // number of calls with a type in the plan
@@ -184,9 +184,9 @@ func (c *checked) printData(out io.Writer, form *output) error {
 		Unused     []unusedEvent `json:"unused"`
 	}{c.ok(), c.plan.File(), judged, bad, c.report.Passed(), c.report.Groups(), []unusedEvent{}}
 	for _, e := range c.report.Unused() {
-		answer.Unused = append(answer.Unused, unusedEvent{e.Type, e.Name, e.Line})
+		result.Unused = append(result.Unused, unusedEvent{e.Type, e.Name, e.Line})
 	}
-	return form.print(out, answer, "violations")
+	return form.print(out, result, "violations")
 }
 
 func printWarnings(out io.Writer, p *plan.Plan) {

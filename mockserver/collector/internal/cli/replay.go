@@ -55,7 +55,7 @@ and the exit code is 1.`,
 		if err != nil {
 			return err
 		}
-		err = printAnswer(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
+		err = printResponse(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
 			_, err := fmt.Fprintln(out, replayText(r, wait))
 			return err
 		})
@@ -77,7 +77,7 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 	if err != nil {
 		return err
 	}
-	err = printAnswer(cmd, c, found, "", func(out io.Writer, found matches) error {
+	err = printResponse(cmd, c, found, "", func(out io.Writer, found matches) error {
 		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 		return err
 	})
@@ -91,7 +91,7 @@ type matches struct {
 }
 
 // matching counts the calls that a replay would select.
-func (c *client) matching(ctx context.Context, destination string, q url.Values) (answer[matches], error) {
+func (c *client) matching(ctx context.Context, destination string, q url.Values) (response[matches], error) {
 	return ask[matches](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replay", selection(q, true))
 }
 
@@ -111,7 +111,7 @@ func checkFound(destination string, q url.Values, missing []string) error {
 // replay starts a replay and shows its progress. It returns when all calls are scheduled. If settled
 // is true, it waits until no call is pending. If ctx ends earlier, it returns an error and
 // the last known status.
-func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (answer[engine.ReplayRun], error) {
+func (c *client) replay(ctx context.Context, destination string, q url.Values, settled bool, shown *progress) (response[engine.ReplayRun], error) {
 	defer shown.clear()
 	run, err := ask[engine.ReplayRun](ctx, c, http.MethodPost, "/destinations/"+url.PathEscape(destination)+"/replays", selection(q, false))
 	if err != nil {

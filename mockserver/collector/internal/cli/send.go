@@ -184,12 +184,12 @@ func (c *client) sendCall(ctx context.Context, writeKey string, call any) error 
 	if err != nil {
 		return err
 	}
-	var said apiError
-	switch bad := json.Unmarshal(data, &said); {
+	var failure apiError
+	switch bad := json.Unmarshal(data, &failure); {
 	case status != http.StatusOK:
 		return fmt.Errorf("the collector refused the call: %w", apiErrorOfTracking(status, data))
-	case bad != nil || said.Success == nil || !*said.Success:
-		return answered(status, data)
+	case bad != nil || failure.Success == nil || !*failure.Success:
+		return notCollectorError(status, data)
 	}
 	return nil
 }
@@ -233,15 +233,15 @@ func checkCall(ctx context.Context, batch []byte) error {
 	if res.status == http.StatusOK {
 		return nil
 	}
-	var answer struct {
+	var rejected struct {
 		Calls []struct {
 			Message string `json:"message"`
 		} `json:"calls"`
 	}
-	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
+	if json.Unmarshal(res.body.Bytes(), &rejected) != nil || len(rejected.Calls) == 0 {
 		return usagef("invalid call: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
-	return usagef("invalid call: %s", answer.Calls[0].Message)
+	return usagef("invalid call: %s", rejected.Calls[0].Message)
 }
 
 // usedKey returns the write key to use. The flag may be empty; the default is "dev".
@@ -255,14 +255,14 @@ func usedKey(flag string) (string, error) {
 
 // apiErrorOfTracking returns the error in a response of the tracking API.
 func apiErrorOfTracking(status int, data []byte) error {
-	var said apiError
+	var failure apiError
 	switch {
-	case json.Unmarshal(data, &said) != nil || said.Message == "":
-		return answered(status, data)
-	case said.Code == tracking.CodeUnknownWriteKey:
+	case json.Unmarshal(data, &failure) != nil || failure.Message == "":
+		return notCollectorError(status, data)
+	case failure.Code == tracking.CodeUnknownWriteKey:
 		return errors.New("no source has this write key: set --write-key or COLLECTOR_WRITE_KEY to the write key of a source")
 	}
-	return errors.New(said.Message)
+	return errors.New(failure.Message)
 }
 
 // showResult waits until no delivery of a call is pending and prints the results.

@@ -40,12 +40,12 @@ func (d *destination) state() string {
 type destinationList struct{ Destinations []destination }
 
 // destinations returns all destinations.
-func (c *client) destinations(ctx context.Context) (answer[destinationList], error) {
+func (c *client) destinations(ctx context.Context) (response[destinationList], error) {
 	return get[destinationList](ctx, c, "/destinations")
 }
 
 // status returns the health of the collector and all destinations.
-func (c *client) status(ctx context.Context) (health answer[export.Health], list answer[destinationList], err error) {
+func (c *client) status(ctx context.Context) (health response[export.Health], list response[destinationList], err error) {
 	if health, err = get[export.Health](ctx, c, "/health"); err == nil {
 		list, err = c.destinations(ctx)
 	}
@@ -133,11 +133,11 @@ during the check. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := get[export.Proofs](cmd.Context(), &c, "/ledger?verify=true")
+			proofs, err := get[export.Proofs](cmd.Context(), &c, "/ledger?verify=true")
 			if err == nil {
-				err = printAnswer(cmd, &c, answer, "destinations", printProofs)
+				err = printResponse(cmd, &c, proofs, "destinations", printProofs)
 			}
-			if err == nil && !answer.read.Holds {
+			if err == nil && !proofs.read.Holds {
 				err = errors.New("the ledger does not balance")
 			}
 			return err

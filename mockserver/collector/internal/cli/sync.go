@@ -145,14 +145,14 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(cmd, &f.client, s, "", func(out io.Writer, s users.Sync) error {
+	return printResponse(cmd, &f.client, s, "", func(out io.Writer, s users.Sync) error {
 		f.report(out, k, name, s)
 		return nil
 	})
 }
 
 // upload uploads the list.
-func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s answer[users.Sync], err error) {
+func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s response[users.Sync], err error) {
 	for parameter, set := range map[string]bool{"dryRun": f.dryRun, "full": f.full, "allowEmpty": f.allowEmpty} {
 		if set {
 			f.destination.Set(parameter, "true")
@@ -170,7 +170,7 @@ func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io
 }
 
 // await shows the progress of a sync until it is complete.
-func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
+func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s response[users.Sync], err error) {
 	defer shown.clear()
 	err = poll(ctx, "sync "+id, func() (done bool, err error) {
 		if s, err = get[users.Sync](ctx, &f.client, "/syncs/"+url.PathEscape(id)); err != nil || s.read.State == users.SyncDone {

@@ -121,13 +121,13 @@ func requireOne(cmd *cobra.Command, flags ...string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
-	var said usageError
+	var usage usageError
 	var unknown *pflag.NotExistError
 	switch {
 	case errors.As(err, &unknown):
 		return usagef("%w: %s", err, hintForFlag(cmd, cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())))
-	case errors.As(err, &said):
-		return said
+	case errors.As(err, &usage):
+		return usage
 	case errors.As(err, &missing):
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):

@@ -24,7 +24,7 @@ import (
 
 // check reports invalid and contradictory values, and reads the files that the settings name.
 func (c *Config) check(d *decoder, lookup settings.Resolver) {
-	var wrong report = func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
+	var wrong report = func(field, problem, hint string) { d.wrong(d.place(field), field, problem, hint) }
 	c.checkListeners(wrong)
 	c.checkSecrets(d, wrong)
 	c.checkStore(wrong)
@@ -53,7 +53,7 @@ func (wrong report) all(prefix string, errs ...error) {
 }
 
 func (c *Config) checkListeners(wrong report) {
-	right := checkAddress(wrong, "listen", c.Listen)
+	validAddress := checkAddress(wrong, "listen", c.Listen)
 	if c.Admin.TokenFile != "" {
 		if c.Admin.Token != "" {
 			wrong("admin.token", "is set together with admin.tokenFile", "remove one of them")
@@ -75,12 +75,12 @@ func (c *Config) checkListeners(wrong report) {
 	field, address := "listen", c.Listen
 	if c.Admin.Listen != "" {
 		field, address = "admin.listen", c.Admin.Listen
-		right = checkAddress(wrong, field, address)
+		validAddress = checkAddress(wrong, field, address)
 		if c.Admin.Listen == c.Listen {
 			wrong(field, "is the same address as listen", "use another port, or remove it to serve both on one port")
 		}
 	}
-	if right && c.Admin.Token == "" && !Loopback(address) {
+	if validAddress && c.Admin.Token == "" && !Loopback(address) {
 		wrong(field, fmt.Sprintf("is %s, which other machines can reach, but the admin API has no token", address),
 			"set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766")
 	}

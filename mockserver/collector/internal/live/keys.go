@@ -36,14 +36,14 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case "/":
 		m.typing, m.filter = true, ""
 	case "p", "space", " ":
-		if m.held() {
-			m.goOn()
+		if m.frozen() {
+			m.resume()
 		} else {
 			m.paused, m.stopped = true, m.first+int64(len(m.lines))
 		}
 	case "esc":
 		m.filter = ""
-		m.goOn()
+		m.resume()
 	case "enter", "r", "o", "c":
 		return m.act(name)
 	default:

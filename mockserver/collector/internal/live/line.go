@@ -28,7 +28,7 @@ type line struct {
 type widths [4]int
 
 // wide contains the column widths for output that is not limited to the width of a terminal.
-var wide = widths{len("violation"), len(clockForm), 32, 20}
+var wide = widths{len("violation"), len(timeFormat), 32, 20}
 
 // fitting returns the column widths for a terminal with a number of columns.
 func fitting(columns int) widths {
@@ -38,8 +38,8 @@ func fitting(columns int) widths {
 	return w
 }
 
-// clockForm is the format of times. Times are local.
-const clockForm = "15:04:05.000"
+// timeFormat is the format of times. Times are local.
+const timeFormat = "15:04:05.000"
 
 // linesOf returns the lines of a page.
 func linesOf(page *Page) (lines []line) {
@@ -59,7 +59,7 @@ func lineOf(a *Activity) (l line, ok bool) {
 	l.activity = a
 	status, style := statusOf(a)
 	l.next(status, style)
-	l.next(a.At.Local().Format(clockForm), faint)
+	l.next(a.At.Local().Format(timeFormat), faint)
 	l.next(a.Type, cyan)
 	l.add(a.Title, bold)
 	if a.UserID != "" {

@@ -25,7 +25,7 @@ func activity(t *testing.T, text string) Activity {
 
 func TestLines(t *testing.T) {
 	const at = `"at":"2026-01-31T12:00:00.5Z","ref":"x",`
-	clock := time.Date(2026, 1, 31, 12, 0, 0, 500_000_000, time.UTC).Local().Format(clockForm)
+	clock := time.Date(2026, 1, 31, 12, 0, 0, 500_000_000, time.UTC).Local().Format(timeFormat)
 	for _, c := range []struct{ name, activity, want string }{
 		{"call", `"kind":"call","type":"track","title":"Signed Up","userId":"ada"`, "received track Signed Up ada"},
 		{"anonymous call", `"kind":"call","type":"page","title":"Pricing","anonymousId":"a1"`, "received page Pricing a1"},
@@ -134,16 +134,16 @@ func TestPrintReconnects(t *testing.T) {
 func TestPrintStartsWithTheNewestLines(t *testing.T) {
 	outcome := activity(t, `{"kind":"outcome","state":"delivered","attempted":true}`)
 	one, two := activity(t, `{"kind":"call","title":"One"}`), activity(t, `{"kind":"call","title":"Two"}`)
-	for form, want := range map[Form]int{Lines: printLimit, JSON: 1} {
+	for format, want := range map[Format]int{Lines: printLimit, JSON: 1} {
 		ctx, cancel := context.WithCancel(t.Context())
 		source := &pages{next: func(string, int) (Page, error) {
 			cancel()
 			return Page{Next: "1", Activity: []Activity{one, two, outcome}}, nil
 		}}
 		var out strings.Builder
-		require.NoError(t, Print(ctx, source, 1, &out, form))
+		require.NoError(t, Print(ctx, source, 1, &out, format))
 		assert.Equal(t, []int{want}, source.limits)
-		if form == Lines {
+		if format == Lines {
 			assert.Regexp(t, `^received +\S+ +Two\n$`, out.String(), "outcomes of attempts are not lines")
 		}
 	}
@@ -198,7 +198,7 @@ func TestReplayNeedsConfirmation(t *testing.T) {
 	assert.Empty(t, source.replays, "only Enter right after the question confirms")
 
 	press(m, "r")
-	m.Update(quietMsg(m.noticed))
+	m.Update(noticeExpiredMsg(m.noticed))
 	press(m, "enter")
 	assert.Empty(t, source.replays, "the question expires with its notice")
 

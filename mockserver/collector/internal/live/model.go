@@ -65,7 +65,7 @@ type (
 		notice line
 		text   string
 	}
-	quietMsg int // the notice with this number has expired
+	noticeExpiredMsg int // the notice with this number has expired
 )
 
 func newModel(ctx context.Context, c Config) *model {
@@ -76,7 +76,7 @@ func newModel(ctx context.Context, c Config) *model {
 // paused, it drops the new line instead.
 func (m *model) append(l line) {
 	if len(m.lines) == keptLines {
-		if m.held() {
+		if m.frozen() {
 			m.missed++
 			return
 		}
@@ -86,11 +86,11 @@ func (m *model) append(l line) {
 	m.lines = append(m.lines, l)
 }
 
-// held reports whether the view is paused or a line is selected.
-func (m *model) held() bool { return m.paused || m.selected >= 0 }
+// frozen reports whether the view is paused or a line is selected.
+func (m *model) frozen() bool { return m.paused || m.selected >= 0 }
 
-// goOn resumes following new lines.
-func (m *model) goOn() {
+// resume follows new lines again.
+func (m *model) resume() {
 	m.paused, m.selected = false, -1
 	if m.missed > 0 {
 		n := m.missed
@@ -104,7 +104,7 @@ func (m *model) say(l line) tea.Cmd {
 	m.notice, m.confirming = l, nil
 	m.noticed++
 	n := m.noticed
-	return tea.Tick(noticeTime, func(time.Time) tea.Msg { return quietMsg(n) })
+	return tea.Tick(noticeTime, func(time.Time) tea.Msg { return noticeExpiredMsg(n) })
 }
 
 // open shows a text in the panel, or closes it if the text is empty.

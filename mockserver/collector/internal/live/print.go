@@ -11,12 +11,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// A Form is an output format of Print.
-type Form int
+// A Format is an output format of Print.
+type Format int
 
 const (
-	Lines Form = iota // a line of text, in color on terminals
-	JSON              // one JSON object per line
+	Lines Format = iota // a line of text, in color on terminals
+	JSON                // one JSON object per line
 )
 
 const (
@@ -29,10 +29,10 @@ const (
 // Print prints activity until ctx ends or writing fails. It starts with the newest activities; first
 // is their maximum number. For the format Lines, first is the maximum number of lines. Print fails if
 // the first request fails. After that, it retries until the collector is available again.
-func Print(ctx context.Context, from Source, first int, out io.Writer, form Form) error {
-	paint := form == Lines && CanDraw(out) && os.Getenv("NO_COLOR") == ""
+func Print(ctx context.Context, from Source, first int, out io.Writer, format Format) error {
+	paint := format == Lines && CanDraw(out) && os.Getenv("NO_COLOR") == ""
 	after, limit, lost := "", first, ""
-	if form == Lines {
+	if format == Lines {
 		limit = printLimit // not every activity is a line
 	}
 	for ctx.Err() == nil {
@@ -41,8 +41,8 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 		var lines []byte
 		switch {
 		case err == nil:
-			lines = printed(&page, form, paint)
-			if after == "" && form == Lines {
+			lines = printed(&page, format, paint)
+			if after == "" && format == Lines {
 				lines = lastLines(lines, first)
 			}
 			after, limit, lost = page.Next, printLimit, ""
@@ -55,7 +55,7 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 			return err
 		default:
 			wait = errorPause
-			if lost != err.Error() && form == Lines {
+			if lost != err.Error() && format == Lines {
 				lost = err.Error()
 				lines = []byte(text.Plain("⋯ "+lost) + "\n")
 			}
@@ -69,9 +69,9 @@ func Print(ctx context.Context, from Source, first int, out io.Writer, form Form
 }
 
 // printed formats a page.
-func printed(page *Page, form Form, paint bool) []byte {
+func printed(page *Page, format Format, paint bool) []byte {
 	var b bytes.Buffer
-	if form == JSON {
+	if format == JSON {
 		for _, a := range page.Activity {
 			b.Write(text.PlainJSON(a.raw))
 			b.WriteByte('\n')

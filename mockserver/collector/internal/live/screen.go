@@ -71,7 +71,7 @@ func (m *model) title() string {
 	default:
 		words = append(words, green.paint("live"))
 	}
-	if m.held() {
+	if m.frozen() {
 		if n := m.below() + m.missed; n > 0 {
 			words = append(words, yellow.paint(text.GroupDigits(n)+" newer"))
 		}

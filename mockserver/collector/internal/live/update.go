@@ -72,7 +72,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case panelMsg:
 		m.open(msg.text)
 		return m, m.say(msg.notice)
-	case quietMsg:
+	case noticeExpiredMsg:
 		if int(msg) == m.noticed {
 			m.notice, m.confirming = line{}, nil
 		}

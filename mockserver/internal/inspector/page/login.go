@@ -32,7 +32,7 @@ func (s *Server) Check(r *http.Request) *access.Error {
 	return refused
 }
 
-func refusal(refused *access.Error) Answer {
+func refusal(refused *access.Error) Response {
 	return Problem(refused.Status, "Request refused", Sentence(refused.Message))
 }
 
@@ -84,17 +84,17 @@ func (s *Server) ServeLogin(w http.ResponseWriter, r *http.Request) {
 		}
 		form.Wrong, status = true, http.StatusUnauthorized
 	}
-	s.Write(w, r, Answer{Template: "login", Status: status, Page: Page{Title: "Log in", Body: form}})
+	s.Write(w, r, Response{Template: "login", Status: status, Page: Page{Title: "Log in", Body: form}})
 }
 
 // ServeLogout ends a session.
 func (s *Server) ServeLogout(w http.ResponseWriter, r *http.Request) {
-	s.Serve(func(*http.Request) (Answer, error) {
+	s.Serve(func(*http.Request) (Response, error) {
 		cookie, err := s.Sessions.End(r)
 		if err == nil {
 			http.SetCookie(w, cookie)
 		}
-		return Answer{To: "/login"}, err
+		return Response{To: "/login"}, err
 	})(w, r)
 }
 

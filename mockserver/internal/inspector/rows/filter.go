@@ -69,13 +69,13 @@ func ReadFilter(q url.Values) Filter {
 		f.Query = append(f.Query, search.Term{Value: text})
 	}
 	if get("synthetic") == "hide" {
-		f.Query = append(f.Query, withoutOwn)
+		f.Query = append(f.Query, withoutSynthetic)
 	}
 	return f
 }
 
-// withoutOwn excludes synthetic calls.
-var withoutOwn = search.Term{Not: true, Field: "is", Value: "own"}
+// withoutSynthetic excludes synthetic calls.
+var withoutSynthetic = search.Term{Not: true, Field: "is", Value: "own"}
 
 // CheckDestinations sets Problem if check reports a problem with a destination name of the search.
 func (f *Filter) CheckDestinations(check func(name string) (problem, hint string)) {
@@ -111,14 +111,14 @@ func (f Filter) Link(path string, more ...string) string {
 // Empty reports whether the filter selects all items.
 func (f Filter) Empty() bool { return len(f.Query) == 0 && f.Problem == nil }
 
-// HidesOwn reports whether the filter has a condition on synthetic calls.
-func (f Filter) HidesOwn() bool {
+// FiltersSynthetic reports whether the filter has a condition on synthetic calls.
+func (f Filter) FiltersSynthetic() bool {
 	return slices.ContainsFunc(f.Query, func(t search.Term) bool { return t.Field == "is" && t.Value == "own" })
 }
 
-// HideOwn returns the filter without synthetic calls.
-func (f Filter) HideOwn() Filter {
-	return Filter{Query: append(slices.Clip(f.Query), withoutOwn)}
+// HideSynthetic returns the filter without synthetic calls.
+func (f Filter) HideSynthetic() Filter {
+	return Filter{Query: append(slices.Clip(f.Query), withoutSynthetic)}
 }
 
 // Fixed returns the filter with relative times replaced by absolute times.

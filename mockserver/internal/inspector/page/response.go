@@ -11,10 +11,10 @@ import (
 )
 
 // A Handler returns the response to an authorized request.
-type Handler func(*http.Request) (Answer, error)
+type Handler func(*http.Request) (Response, error)
 
-// An Answer is a page, a block of a page, or a redirect.
-type Answer struct {
+// A Response is a page, a block of a page, or a redirect.
+type Response struct {
 	Page
 	Template string // name of the template file
 	Part     string // block to render for a script; empty for the whole page
@@ -31,26 +31,26 @@ type Page struct {
 	Logout bool // show a logout button
 }
 
-// OrPart restricts the answer to a block if a script sent the request. The block is rendered
+// OrPart restricts the response to a block if a script sent the request. The block is rendered
 // with Body.
-func (a Answer) OrPart(r *http.Request, block string) Answer {
+func (res Response) OrPart(r *http.Request, block string) Response {
 	if IsFragment(r) {
-		a.Part = block
+		res.Part = block
 	}
-	return a
+	return res
 }
 
 // IsFragment reports whether a script requests a part of a page.
 func IsFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }
 
 // Problem returns an error page.
-func Problem(status int, title, text string) Answer {
-	return Answer{Template: "problem", Status: status, Page: Page{Title: title, Body: text}}
+func Problem(status int, title, text string) Response {
+	return Response{Template: "problem", Status: status, Page: Page{Title: title, Body: text}}
 }
 
 // SendTo returns a redirect to a page, which shows done as a notice.
-func SendTo(target, done string) (Answer, error) {
-	return Answer{To: target, Page: Page{Notice: done}}, nil
+func SendTo(target, done string) (Response, error) {
+	return Response{To: target, Page: Page{Notice: done}}, nil
 }
 
 // Link returns a path with parameters, which are pairs of names and values. It omits empty values.
@@ -70,15 +70,15 @@ func Link(path string, parameters ...string) string {
 // Serve returns a handler that renders the result or the error of handle.
 func (s *Server) Serve(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := handle(r)
+		res, err := handle(r)
 		if err != nil {
 			if access.IsFailure(r, err) && !errors.Is(err, state.ErrClosed) {
 				s.Log.Error("inspector request failed", "error", err)
 			}
 			refused := access.ErrorOf(err)
-			a = Problem(refused.Status, "Error", Sentence(refused.Message))
+			res = Problem(refused.Status, "Error", Sentence(refused.Message))
 		}
-		s.Write(w, r, a)
+		s.Write(w, r, res)
 	}
 }
 
@@ -104,31 +104,31 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Write renders an answer, or redirects to its target.
-func (s *Server) Write(w http.ResponseWriter, r *http.Request, a Answer) {
-	block, data := a.Part, a.Body
+// Write renders a response, or redirects to its target.
+func (s *Server) Write(w http.ResponseWriter, r *http.Request, res Response) {
+	block, data := res.Part, res.Body
 	switch {
-	case a.To != "":
-		if a.Notice != "" {
-			s.setNotice(w, r, a.Notice)
+	case res.To != "":
+		if res.Notice != "" {
+			s.setNotice(w, r, res.Notice)
 		}
-		http.Redirect(w, r, a.To, http.StatusSeeOther)
+		http.Redirect(w, r, res.To, http.StatusSeeOther)
 		return
 	case block == "":
 		block = "layout"
-		a.Logout = !s.Guard.IsOpen() && a.Template != "login"
-		a.Notice = takeNotice(w, r)
-		data = a.Page
+		res.Logout = !s.Guard.IsOpen() && res.Template != "login"
+		res.Notice = takeNotice(w, r)
+		data = res.Page
 	}
 	var out bytes.Buffer
 	SecureHeaders(w.Header())
-	if err := pages()[a.Template].ExecuteTemplate(&out, block, data); err != nil {
-		s.Log.Error("cannot render inspector page", "page", a.Template, "error", err)
+	if err := pages()[res.Template].ExecuteTemplate(&out, block, data); err != nil {
+		s.Log.Error("cannot render inspector page", "page", res.Template, "error", err)
 		http.Error(w, "Cannot render the page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	access.WriteBody(w, r, max(a.Status, http.StatusOK), out.Bytes())
+	access.WriteBody(w, r, max(res.Status, http.StatusOK), out.Bytes())
 }
 
 // noticeCookie stores the result of a form for the next page. If the URL contained the result,

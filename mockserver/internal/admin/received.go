@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	defaultCame = 100 // items per page
+	defaultReceived = 100 // items per page
 	// maxMemberPath limits the number of names in a parameter such as properties.plan.
 	maxMemberPath = 20
 )
@@ -30,8 +30,8 @@ func (a *admin) shows(i *history.Item) bool {
 	return i.Order > a.resets.of(i.Call().Source) && !i.At().Before(a.c.Started())
 }
 
-// A cameView is an accepted call, a rejected call or a refused request.
-type cameView struct {
+// A receivedView is an accepted call, a rejected call or a refused request.
+type receivedView struct {
 	Good       bool                 `json:"good"`
 	Source     string               `json:"source,omitempty"`
 	ReceivedAt time.Time            `json:"receivedAt"`
@@ -54,8 +54,8 @@ type requestView struct {
 	Count  int    `json:"count"` // greater than 1 for grouped requests without a known write key
 }
 
-func viewCame(i *history.Item) cameView {
-	v := cameView{Source: i.Call().Source, ReceivedAt: i.At()}
+func viewReceived(i *history.Item) receivedView {
+	v := receivedView{Source: i.Call().Source, ReceivedAt: i.At()}
 	p := i.Problem()
 	if p == nil {
 		v.Good, v.Call, v.Violations = true, i.Record.Call.Body, i.Record.Call.Violations
@@ -73,10 +73,10 @@ func viewCame(i *history.Item) cameView {
 	return v
 }
 
-// listCame lists accepted and rejected calls, oldest first.
-func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
+// listReceived lists accepted and rejected calls, oldest first.
+func (a *admin) listReceived(r *http.Request, good, bad bool) (any, error) {
 	q := newQuery(r)
-	filter, limit, after := history.CallFilter{}, defaultCame, history.Cursor{}
+	filter, limit, after := history.CallFilter{}, defaultReceived, history.Cursor{}
 	q.filter(&filter)
 	q.writeKey(a.c, &filter.Sources)
 	members := q.members()
@@ -86,26 +86,26 @@ func (a *admin) listCame(r *http.Request, good, bad bool) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	answer := struct {
-		Calls []cameView `json:"calls"`
-		More  bool       `json:"more"`
-		Next  string     `json:"next"` // value of the parameter after for the next page
-	}{Calls: []cameView{}}
+	response := struct {
+		Calls []receivedView `json:"calls"`
+		More  bool           `json:"more"`
+		Next  string         `json:"next"` // value of the parameter after for the next page
+	}{Calls: []receivedView{}}
 	for item := range a.c.History().Forward(after.Order) {
 		isGood := item.Record != nil
 		if isGood && !good || !isGood && !bad || !a.shows(&item) || !picks(&filter, members, &item) {
 			after.Order = item.Order
 			continue
 		}
-		if len(answer.Calls) == limit {
-			answer.More = true
+		if len(response.Calls) == limit {
+			response.More = true
 			break
 		}
 		after.Order = item.Order
-		answer.Calls = append(answer.Calls, viewCame(&item))
+		response.Calls = append(response.Calls, viewReceived(&item))
 	}
-	answer.Next = after.String()
-	return answer, nil
+	response.Next = after.String()
+	return response, nil
 }
 
 // picks reports whether an item matches the filter and has all required fields.

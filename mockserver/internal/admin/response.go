@@ -52,8 +52,8 @@ func (a *admin) beginWait() (end func(), err error) {
 	}
 }
 
-// answer writes the result of a handler: an empty response, a value or an error.
-func (a *admin) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
+// respond writes the result of a handler: an empty response, a value or an error.
+func (a *admin) respond(w http.ResponseWriter, r *http.Request, body any, err error) {
 	if err != nil {
 		if access.IsFailure(r, err) {
 			a.c.Logger().Error("admin request failed", "error", err)
