@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -338,24 +339,35 @@ func TestDeletionRetriesStoringOutcomes(t *testing.T) {
 }
 
 // A stuckJournal stores the calls of a batch, but does not return until it is canceled.
-type stuckJournal struct{ journal.Journal }
+type stuckJournal struct {
+	journal.Journal
+	stored []string // messageIds
+}
 
-func (j stuckJournal) Append(ctx context.Context, b event.Batch) error {
+func (j *stuckJournal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.Journal.Append(ctx, b); err != nil {
 		return err
+	}
+	for _, c := range b.Calls {
+		j.stored = append(j.stored, c.ID)
 	}
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (j stuckJournal) Close() error { return nil }
+func (j *stuckJournal) Close() error { return nil }
+
+func (j *stuckJournal) seen(_ context.Context, _ time.Time, _ int, yield func(string, iter.Seq[string]) bool) error {
+	yield("web", slices.Values(j.stored))
+	return nil
+}
 
 func TestAnotherProcessContinuesADeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)
 		config.State, config.Instance = state.NewMemory(), "one"
-		stored := journal.NewMemory(0)
-		config.Journal = stuckJournal{stored}
+		stuck := &stuckJournal{Journal: journal.NewMemory(0)}
+		config.Journal = stuck
 		c := start(t, config)
 		require.NoError(t, c.Pause(t.Context(), "crm"))
 		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
@@ -363,7 +375,7 @@ func TestAnotherProcessContinuesADeletion(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, c.Close())
 
-		config.Journal, config.Instance = stored, "two"
+		config.Journal, config.Seen, config.Instance = stuck.Journal, stuck.seen, "two"
 		c = start(t, config)
 		require.NoError(t, c.Resume(t.Context(), "crm"))
 		began := time.Now()
