@@ -6,7 +6,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
-// GeneratedIDPrefix is the prefix of the messageIds that the collector generates.
+// GeneratedIDPrefix is the prefix of the messageIds that the collector generates for calls without
+// one.
 const GeneratedIDPrefix = "collector-"
 
 // Kinds of lists of users.

@@ -27,7 +27,7 @@ const (
 // lease.
 var errNoWork = errors.New("mockserver: no work")
 
-// workers runs a goroutine for each record with work whose lease this process has.
+// workers runs a goroutine for each record with work. It ends if another process has the lease.
 type workers struct {
 	log *slog.Logger
 	// step does a part of the work on a record. It returns errNoWork if no work is left.

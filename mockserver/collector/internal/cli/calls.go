@@ -340,7 +340,7 @@ func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 	q.Del("state")
 	return show(cmd, c, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(out io.Writer, list rejections) error {
 		if len(list.Calls) == 0 && len(list.Requests) == 0 {
-			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones have expired\n", second(list.Since))
+			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones are no longer available\n", second(list.Since))
 			return err
 		}
 		err := section(out, len(list.Calls), zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
@@ -359,7 +359,7 @@ func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(out, "rejected calls since %s; earlier ones have expired\n", second(list.Since))
+		_, err = fmt.Fprintf(out, "rejected calls since %s; earlier ones are no longer available\n", second(list.Since))
 		return err
 	})
 }
