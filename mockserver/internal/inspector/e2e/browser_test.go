@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,7 +92,7 @@ func newTab(t *testing.T, base string) *tab {
 		t.Skip(err)
 	}
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	b := &tab{t: t, ctx: ctx, base: base}
+	b := &tab{t: t, ctx: ctx, base: base, forgiven: []string{networkChanged}}
 	require.NoError(t, chromedp.Listen(ctx, b.listen))
 	command(b, log.Enable, cdp.Empty{})
 	// Each tab behaves as if it had the focus.
@@ -184,7 +185,20 @@ func (b *tab) dark(on bool) {
 	})
 }
 
-func navigate(url string) chromedp.Action[chromedp.Void] { return chromedp.Navigate(url) }
+// networkChanged is the error of a request that Chromium aborted because a network interface was added
+// or removed, for example by a test of another package.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
+func navigate(url string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		for {
+			done, err := chromedp.Navigate(url)(ctx, t)
+			if failed := (*chromedp.LoadError)(nil); !errors.As(err, &failed) || failed.ErrorText != networkChanged {
+				return done, err
+			}
+		}
+	}
+}
 
 func (b *tab) cookies() []*network.Cookie {
 	b.t.Helper()
@@ -193,7 +207,7 @@ func (b *tab) cookies() []*network.Cookie {
 
 func (b *tab) open(path string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(b.base + path))
+	b.do(navigate(b.base + path))
 	b.ready()
 }
 
