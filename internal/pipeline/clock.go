@@ -10,7 +10,7 @@ type clock struct {
 	age  time.Duration // the time from read to the last call of milli
 }
 
-// clockAge is the interval at which clock also reads the system clock.
+// clockAge is the longest time for which clock relies on the monotonic clock.
 const clockAge = time.Millisecond
 
 // milli returns the time in milliseconds since 1970.
