@@ -326,6 +326,27 @@ func TestDoneIsSavedAfterAWrite(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
+// Acknowledgements of a sealed segment that could not be written are written later.
+func TestDoneIsSavedAfterAFailedWrite(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, Options{})
+	for i := range 3 {
+		require.NoError(t, appendTo(first, fmt.Sprint(i)))
+	}
+	closeLog(first)
+	problems := make(chan Problem, 1)
+	l := open(t, dir, Options{Warn: func(p Problem, _ error) { problems <- p }})
+	g := l.segments[0]
+	require.NoError(t, os.Rename(l.path(g), l.path(g)+".away"))
+	l.Done(g.base, 1)
+	require.Equal(t, NotSaved, <-problems)
+	require.NoError(t, os.Rename(l.path(g)+".away", l.path(g)))
+	l.Done(g.base+1, 1)
+	closeLog(l)
+	_, bodies := readAll(t, open(t, dir, Options{}))
+	require.Equal(t, []string{"2"}, bodies)
+}
+
 // The log reports and keeps a segment of a later version.
 func TestSegmentOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()

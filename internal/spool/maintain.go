@@ -89,32 +89,37 @@ func (l *Log) saveActive() {
 	l.warn()
 }
 
-// saveSealed writes the acknowledgements of a sealed segment.
+// saveSealed writes the acknowledgements of a sealed segment. After a failure they stay pending.
 func (l *Log) saveSealed(g *segment) {
 	l.mu.Lock()
 	if g.ended == g.records { // the segment is finished, so its file is removed
 		l.mu.Unlock()
 		return
 	}
-	ends := g.appendAcks(nil, l.takeAcks(g, 0))
+	acks := l.takeAcks(g, 0)
+	ends := g.appendAcks(nil, acks)
 	l.reserve(g, int64(len(ends)))
 	at := g.size
-	g.size += int64(len(ends))
 	l.mu.Unlock()
 	if len(ends) == 0 {
 		return
 	}
 	f, _, err := openRegular(l.path(g), os.O_WRONLY)
 	if err == nil {
-		_, err = f.WriteAt(ends, at)
+		if _, err = f.WriteAt(ends, at); err != nil {
+			err = errors.Join(err, f.Truncate(at)) // remove partial data
+		}
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		l.mu.Lock()
-		l.warnLater(NotSaved, err)
-		l.warn()
-		l.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		g.size += int64(len(ends))
+		return
 	}
+	g.restoreAcks(acks)
+	l.warnLater(NotSaved, err)
+	l.warn()
 }
 
 // removeFinished removes finished segments. It reports false if a removal must be retried.

@@ -111,18 +111,23 @@ func (l *Log) sealActive() {
 	if !l.writable() {
 		return
 	}
-	l.out = g.appendAcks(l.out[:0], l.takeAcks(g, 0))
+	acks := l.takeAcks(g, 0)
+	l.out = g.appendAcks(l.out[:0], acks)
 	l.reserve(g, int64(len(l.out)))
 	l.out = appendEnds(l.out, g.generation, 0, tally{0, g.records, g.saved})
 	l.mu.Unlock()
-	n := int64(len(l.out))
-	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // unmap before truncating, because truncating a mapped file takes 20 times as long
-	if err == nil {
-		err = g.file.Truncate(g.size + n)
+	size := g.size
+	failed := g.file.write(l.out, size)
+	if failed == nil {
+		size += int64(len(l.out))
 	}
-	err = errors.Join(err, g.closeFile())
+	// Unmap before truncating, because truncating a mapped file takes 20 times as long.
+	err := errors.Join(failed, g.file.unmap(), g.file.Truncate(size), g.closeFile())
 	l.mu.Lock()
-	g.size += n
+	g.size = size
+	if failed != nil {
+		g.restoreAcks(acks)
+	}
 	if err != nil {
 		l.warnLater(NotSealed, err)
 	} else {
