@@ -27,18 +27,16 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	err = lockFile(f)
-	if err == nil && !sameFile(f, f.Name()) {
-		err = fmt.Errorf("%s is being removed", dir)
-	}
-	if errors.Is(err, errLocked) {
+	switch {
+	case errors.Is(err, errLocked):
 		err = fmt.Errorf("%s is in use by %s; each client needs its own directory", dir, holder(f))
+	case err == nil && !sameFile(f, f.Name()):
+		err = fmt.Errorf("%s is being removed", dir)
+	case err == nil:
+		_, err = f.WriteAt([]byte(lockText()), 0) // before Truncate, because a full disk has no space for new data
 	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	if err = f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(lockText()), 0)
+	if err == nil {
+		err = f.Truncate(int64(len(lockText())))
 	}
 	if err != nil {
 		_ = f.Close()

@@ -24,8 +24,8 @@ func segmentNumber(name string) (number uint64, ok bool) {
 type Recovered struct {
 	Records int64    // number of unacknowledged records
 	Last    Position // position of the last record; zero if there are no records
-	Foreign int      // number of segments of another source or a newer format; they are kept
-	Strange []error  // errors for files that have the name of a segment but are not segments
+	Foreign int      // number of segments of another source; they are kept
+	Strange []error  // errors for files with the name of a segment that are not read completely; they are kept
 }
 
 // Open locks a directory and counts the records in it. It creates the directory if it does not
@@ -159,9 +159,6 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 // read.
 var errTooLong = errors.New("longer than any segment")
 
-// errFormat is the error for a segment of another format version.
-var errFormat = errors.New("to send its calls, use the version that wrote it")
-
 // inspect reads the counts of a segment. It reports whether the segment belongs to this source,
 // and whether it is sealed.
 func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
@@ -178,7 +175,7 @@ func (l *Log) inspect(g *segment) (ours, sealed bool, err error) {
 	// If the head is corrupted, assume that the file belongs to this source.
 	if r, size := readRecord(head); size > 0 {
 		if r.kind == kindHead && len(r.body) > 0 && r.body[0] != formatVersion {
-			return false, false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
+			return false, false, fmt.Errorf("%s was written in format %d, and this version reads %d: to send its calls, use the version that wrote it", l.path(g), r.body[0], formatVersion)
 		}
 		if r.kind != kindHead || string(r.body) != string(l.headBody()) {
 			return false, false, nil
