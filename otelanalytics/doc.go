@@ -34,7 +34,7 @@
 // and rejected calls, and for a growing number of pending calls.
 //
 // [Configure] adds http.client.request.duration of the semantic conventions, a histogram
-// in seconds. It measures each request, including retries, until the response header
+// in seconds. It measures each request with calls, including retries, until the response header
 // arrives. Its attributes are http.request.method, server.address, server.port,
 // url.scheme, http.response.status_code and, for failed requests, error.type.
 //

@@ -172,6 +172,23 @@ func TestRequestSpanLinksCalls(t *testing.T) {
 	require.False(t, set.HasValue("error.type"))
 }
 
+// The URL of the request for the source's settings contains the write key, so this request is
+// neither traced nor measured.
+func TestSettingsRequestIsNotTraced(t *testing.T) {
+	srv := mockserver.RunT(t)
+	o := newTelemetry(t)
+	client := o.client(t, analytics.Config{Endpoint: srv.URL, SettingsEndpoint: srv.URL})
+	track(t, t.Context(), client)
+	require.NoError(t, client.Close())
+	requests := o.requests()
+	require.Len(t, requests, 1)
+	require.Equal(t, "POST /v1/batch", requests[0].Name)
+	_, all := o.collect(t)
+	points := all["http.client.request.duration"].Data.(metricdata.Histogram[float64]).DataPoints
+	require.Len(t, points, 1)
+	require.EqualValues(t, 1, points[0].Count)
+}
+
 // Each attempt has its own span and is measured.
 func TestFailedRequests(t *testing.T) {
 	for _, tt := range []struct {

@@ -35,8 +35,12 @@ func newDurations(m metric.Meter) (metric.Float64Histogram, error) {
 	return h.Inst(), err
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It does not trace and measure the request for the
+// source's settings, because its URL contains the write key.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost {
+		return t.base.RoundTrip(r)
+	}
 	common := append(requestAttributes(r.URL), t.attributes...)
 	values := analytics.RequestValues(r.Context())
 	ctx, span := t.tracer.Start(r.Context(), r.Method+" "+r.URL.Path,
