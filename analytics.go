@@ -52,10 +52,10 @@ type Client struct {
 	version2 bool     // the client was created by New
 
 	running atomic.Pointer[pipeline.Pipeline] // nil until the client has started
+	reading chan struct{}                     // capacity 1; full while the configuration is locked; created by started
 
-	mu       sync.Mutex    // guards the following fields
-	reading  chan struct{} // non-nil while the configuration is locked; closed when it is unlocked
-	starting *starting     // nil before the first use and after a failed start
+	mu       sync.Mutex // guards the following fields
+	starting *starting  // nil before the first use and after a failed start
 	closed   bool
 	rejected Rejects
 }
@@ -116,58 +116,22 @@ func newClient(writeKey string, config Config) *Client {
 // The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an error that
 // wraps ErrSpool, or an error in the configuration. The other methods return the same
 // errors.
-func (c *Client) Identify(m *Identify) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Identify(m *Identify) error { return c.Enqueue(context.Background(), m) }
 
 // Track queues a track call. It returns the same errors as Identify.
-func (c *Client) Track(m *Track) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Track(m *Track) error { return c.Enqueue(context.Background(), m) }
 
 // Page queues a page call. It returns the same errors as Identify.
-func (c *Client) Page(m *Page) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Page(m *Page) error { return c.Enqueue(context.Background(), m) }
 
 // Screen queues a screen call. It returns the same errors as Identify.
-func (c *Client) Screen(m *Screen) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Screen(m *Screen) error { return c.Enqueue(context.Background(), m) }
 
 // Group queues a group call. It returns the same errors as Identify.
-func (c *Client) Group(m *Group) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Group(m *Group) error { return c.Enqueue(context.Background(), m) }
 
 // Alias queues an alias call. It returns the same errors as Identify.
-func (c *Client) Alias(m *Alias) error {
-	if err := m.check(); err != nil {
-		return c.reject(err, &c.rejected.Invalid)
-	}
-	k := m.wire()
-	return c.enqueue(context.Background(), &k)
-}
+func (c *Client) Alias(m *Alias) error { return c.Enqueue(context.Background(), m) }
 
 // Enqueue queues a call of any kind. It returns the same errors as Identify, and the error
 // of ctx if ctx is done before the call is queued.
@@ -179,31 +143,19 @@ func (c *Client) Alias(m *Alias) error {
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
 	var err error
-	switch m := m.(type) { // a type switch, because calling methods of the interface would move each message to the heap
+	switch m := m.(type) { // a type switch, because calling a method of the interface would move each message to the heap
 	case *Identify:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	case *Track:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	case *Page:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	case *Screen:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	case *Group:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	case *Alias:
-		if err = m.check(); err == nil {
-			k = m.wire()
-		}
+		k, err = m.call()
 	default:
 		err = missing(kindNone, fieldMessage)
 	}
@@ -304,7 +256,7 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
-	s, err := c.start(ctx, false)
+	s, err := c.start(false)
 	if err != nil {
 		return nil, err
 	}
@@ -314,16 +266,16 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline.Pipeline, error) {
 // start reads the configuration and starts the pipeline, unless it has already started. If
 // closing is set, start marks the client as closed. It returns nil if the client was closed
 // before a pipeline was needed.
-func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
-	if s, idle, err := c.started(closing); s != nil || err != nil || closing && idle && c.Spool == "" {
+func (c *Client) start(closing bool) (*starting, error) {
+	if s, err := c.started(closing); s != nil || err != nil {
 		return s, err
 	}
-	if err := c.lockConfig(ctx); err != nil {
+	if err := c.lockConfig(); err != nil {
 		return nil, err
 	}
 	defer c.unlockConfig()
 	// Another goroutine may have started or closed the client in the meantime.
-	if s, _, err := c.started(closing); s != nil || err != nil || closing && c.Spool == "" {
+	if s, err := c.started(closing); s != nil || err != nil || closing && c.Spool == "" {
 		return s, err
 	}
 	config, err := c.settings()
@@ -335,55 +287,34 @@ func (c *Client) start(ctx context.Context, closing bool) (*starting, error) {
 
 // started returns the start of the pipeline, or nil if it has not been started. If closing is
 // set, started marks the client as closed. Otherwise it returns ErrClosed if the client is
-// closed. idle reports that no goroutine has locked the configuration.
-func (c *Client) started(closing bool) (s *starting, idle bool, err error) {
+// closed.
+func (c *Client) started(closing bool) (*starting, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed && !closing {
-		return nil, false, ErrClosed
+		return nil, ErrClosed
 	}
 	c.closed = c.closed || closing
-	return c.starting, c.reading == nil, nil
+	if c.reading == nil {
+		c.reading = make(chan struct{}, 1)
+	}
+	return c.starting, nil
 }
 
 // lockConfig waits until no other goroutine reads the configuration. The caller must call
 // unlockConfig. Reading the configuration runs the caller's code: WrapTransport, and
 // MarshalJSON of values in DefaultContext. If that code uses the client, lockConfig returns an
 // error after openGrace.
-func (c *Client) lockConfig(ctx context.Context) error {
-	for {
-		reading := c.tryLockConfig()
-		if reading == nil {
-			return nil
-		}
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return fmt.Errorf("analytics: the configuration is still being read: %w", ctx.Err())
-		case <-time.After(openGrace):
-			return errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
-		}
+func (c *Client) lockConfig() error {
+	select {
+	case c.reading <- struct{}{}:
+		return nil
+	case <-time.After(openGrace):
+		return errors.New("analytics: the configuration is still being read; perhaps a MarshalJSON of DefaultContext, or WrapTransport, uses the client")
 	}
 }
 
-// tryLockConfig locks the configuration and returns nil. If another goroutine has locked it,
-// tryLockConfig returns a channel that is closed when that goroutine calls unlockConfig.
-func (c *Client) tryLockConfig() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.reading != nil {
-		return c.reading
-	}
-	c.reading = make(chan struct{})
-	return nil
-}
-
-func (c *Client) unlockConfig() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.reading)
-	c.reading = nil
-}
+func (c *Client) unlockConfig() { <-c.reading }
 
 // startOpening starts a goroutine that opens the pipeline.
 func (c *Client) startOpening(config pipeline.Config) *starting {
@@ -450,7 +381,7 @@ func (c *Client) Flush(ctx context.Context) error {
 // Shutdown may be called several times and concurrently. All calls return at the same time
 // with the same error. The first context that is done stops the shutdown for all callers.
 func (c *Client) Shutdown(ctx context.Context) error {
-	s, err := c.start(ctx, true)
+	s, err := c.start(true)
 	if s == nil {
 		return err
 	}
@@ -510,7 +441,7 @@ func (c *Client) settings() (pipeline.Config, error) {
 	}
 	batchContext := c.defaults.batchContext
 	if batchContext == nil {
-		if batchContext, err = appendBatchContext(nil, nil); err != nil {
+		if batchContext, err = encodeBatchContext(nil); err != nil {
 			return pipeline.Config{}, err
 		}
 	}

@@ -14,8 +14,8 @@ const Version = "0.2.0"
 
 // Size limits of the service.
 const (
-	MaxCallBytes  = 32768  // bytes of one call as JSON
-	MaxBatchBytes = 512000 // bytes of one request body, before compression
+	MaxCallBytes  = pipeline.MaxCallBytes  // 32,768 bytes of one call as JSON
+	MaxBatchBytes = pipeline.MaxBatchBytes // 512,000 bytes of one request body, before compression
 )
 
 // DefaultContext is the context of all batches unless Config.Context is set. Collectors
@@ -29,17 +29,11 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// The compiler checks that the pipeline has the same limits.
-var (
-	_ = [1]int{}[MaxCallBytes-pipeline.MaxCallBytes]
-	_ = [1]int{}[MaxBatchBytes-pipeline.MaxBatchBytes]
-)
-
 // maxContextBytes limits the batch context, because collectors merge it into each call.
 const maxContextBytes = MaxCallBytes
 
-// appendBatchContext appends the part of a request body between the last call and the batch ID.
-func appendBatchContext(dst []byte, context map[string]interface{}) ([]byte, error) {
+// encodeBatchContext returns the part of a request body between the last call and the batch ID.
+func encodeBatchContext(context map[string]interface{}) ([]byte, error) {
 	if context == nil {
 		context = DefaultContext
 	}
@@ -48,16 +42,15 @@ func appendBatchContext(dst []byte, context map[string]interface{}) ([]byte, err
 		maps.Copy(with, context)
 		context = with
 	}
-	dst = append(dst, `],"context":`...)
-	dst, err := wire.AppendMap(dst, context, "context")
+	text, err := wire.AppendMap([]byte(`],"context":`), context, "context")
 	if err != nil {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}
-	dst = append(dst, `,"messageId":"`...)
-	if n := len(dst); n > maxContextBytes {
+	text = append(text, `,"messageId":"`...)
+	if n := len(text); n > maxContextBytes {
 		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
 	}
-	return dst, nil
+	return text, nil
 }
 
 // RequestValues returns the values of Config.Value for the calls of a request, in the order of

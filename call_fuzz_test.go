@@ -29,10 +29,10 @@ func FuzzCall(f *testing.F) {
 			{kindGroup, &Group{UserId: user, AnonymousId: anonymous, GroupId: text, Integrations: values, Message: message}},
 			{kindAlias, &Alias{UserId: user, AnonymousId: anonymous, PreviousId: text, Context: values, Message: message}},
 		} {
-			if m.call.check() != nil {
+			k, err := m.call.call()
+			if err != nil {
 				continue
 			}
-			k := m.call.wire()
 			encoded, err := k.append(nil, time.Now().UnixMilli())
 			require.NoError(t, err)
 			reference, err := json.Marshal(m.call)

@@ -255,8 +255,8 @@ type Config struct {
 	// restrictions as the transport in HTTPClient.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 
-	// Logger receives one line for each lost batch, and more lines if Verbose is set. The
-	// write key is redacted. The Logger's writer may use the client like Callback, except
+	// Logger receives one line for each lost batch and for each other problem, such as a
+	// panic in Callback, and more lines if Verbose is set. The write key is redacted. The Logger's writer may use the client like Callback, except
 	// with Verbose: then each call writes to the log, and a log.Logger holds a lock while
 	// it writes. Defaults to standard error.
 	Logger *log.Logger
@@ -266,8 +266,8 @@ type Config struct {
 	//   - Error: "calls lost", with calls, reason, attempts, status and error; "callback
 	//     panicked"; "backoff panicked".
 	//   - Warn: "batch refused", if parts of the batch may still be accepted; "collector is
-	//     not taking calls", for the first of several failed attempts; problems of Spool
-	//     that do not lose a call.
+	//     not taking calls", for the first of several failed attempts; "settings cannot be
+	//     read"; problems of Spool that do not lose a call.
 	//   - Info: "collector is taking calls again".
 	//   - Debug, if Verbose is set: each call and each attempt. The handler receives the
 	//     context that was passed to Enqueue.
@@ -308,7 +308,7 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	require(cfg.SpoolMaxBytes == 0 || cfg.SpoolMaxBytes >= minSpoolBytes, "Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for the default of %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
 	require(cfg.CloseTimeout >= 0, "Config.CloseTimeout is %v; it must be positive, or 0 for the default of %v", cfg.CloseTimeout, defaultCloseTimeout)
 	require(cfg.WhenFull >= Reject && cfg.WhenFull <= DropOldest, "Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
-	d.batchContext, err = appendBatchContext(nil, cfg.Context)
+	d.batchContext, err = encodeBatchContext(cfg.Context)
 	errs = append(errs, err)
 	d.integrations, err = encodeIntegrations(cfg.Integrations)
 	errs = append(errs, err)

@@ -192,7 +192,7 @@ func TestContextHasTheLibrary(t *testing.T) {
 		{"own", map[string]interface{}{"library": "mine"}, `{"library":"mine"}`},
 		{"empty", map[string]interface{}{}, `{` + library + `}`},
 	} {
-		got, err := appendBatchContext(nil, tt.in)
+		got, err := encodeBatchContext(tt.in)
 		require.NoError(t, err, tt.name)
 		require.Equal(t, `],"context":`+tt.want+`,"messageId":"`, string(got), tt.name)
 	}

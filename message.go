@@ -137,11 +137,9 @@ type Batch struct {
 
 // Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
 type Call interface {
-	// check returns the error of an invalid call. The receiver may be nil.
-	check() error
-
-	// wire converts a valid call to the common format.
-	wire() call
+	// call converts the message to the common format. It returns an error if the message is
+	// nil or a required field is missing.
+	call() (call, error)
 }
 
 // kind is the kind of a call. It is a number because storing a string would make the message
@@ -173,7 +171,7 @@ type call struct {
 	attrs        []slog.Attr
 	write        func(*typed.Object)
 	propsName    *mapName // traitsName or propertiesName
-	sort         string   // the name of the event, page or screen; calls with the same name usually have the same keys in props
+	name         string   // the name of the event, page or screen; calls with the same name usually have the same keys in props
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -204,109 +202,85 @@ var (
 // colon.
 type extra struct{ key, value string }
 
-func (m *Identify) check() error {
+func (m *Identify) call() (call, error) {
 	if m == nil {
-		return missing(kindIdentify, fieldMessage)
+		return call{}, missing(kindIdentify, fieldMessage)
 	}
-	return checkIDs(kindIdentify, m.AnonymousId, m.UserId)
-}
-
-func (m *Identify) wire() call {
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
 		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-	}
+	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
 
-func (m *Group) check() error {
+func (m *Group) call() (call, error) {
 	switch {
 	case m == nil:
-		return missing(kindGroup, fieldMessage)
+		return call{}, missing(kindGroup, fieldMessage)
 	case m.GroupId == "":
-		return missing(kindGroup, "groupId")
+		return call{}, missing(kindGroup, "groupId")
 	}
-	return checkIDs(kindGroup, m.AnonymousId, m.UserId)
-}
-
-func (m *Group) wire() call {
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
 		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
-	}
+	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
 }
 
-func (m *Track) check() error {
+func (m *Track) call() (call, error) {
 	switch {
 	case m == nil:
-		return missing(kindTrack, fieldMessage)
+		return call{}, missing(kindTrack, fieldMessage)
 	case m.Event == "":
-		return missing(kindTrack, "event")
+		return call{}, missing(kindTrack, "event")
 	}
-	return checkIDs(kindTrack, m.AnonymousId, m.UserId)
-}
-
-func (m *Track) wire() call {
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Event,
+		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, name: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
-	}
+	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
 }
 
-func (m *Page) check() error {
+func (m *Page) call() (call, error) {
 	if m == nil {
-		return missing(kindPage, fieldMessage)
+		return call{}, missing(kindPage, fieldMessage)
 	}
-	return checkIDs(kindPage, m.AnonymousId, m.UserId)
-}
-
-func (m *Page) wire() call {
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Name,
+		props: m.Traits, attrs: m.Attrs, write: m.Write, propsName: propertiesName, name: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
-	}
+	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
 }
 
-func (m *Screen) check() error {
+func (m *Screen) call() (call, error) {
 	if m == nil {
-		return missing(kindScreen, fieldMessage)
+		return call{}, missing(kindScreen, fieldMessage)
 	}
-	return checkIDs(kindScreen, m.AnonymousId, m.UserId)
-}
-
-func (m *Screen) wire() call {
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, sort: m.Name,
+		props: m.Properties, attrs: m.Attrs, write: m.Write, propsName: propertiesName, name: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
-	}
+	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
 }
 
-func (m *Alias) check() error {
+func (m *Alias) call() (call, error) {
 	switch {
 	case m == nil:
-		return missing(kindAlias, fieldMessage)
+		return call{}, missing(kindAlias, fieldMessage)
 	case m.UserId == "":
-		return missing(kindAlias, "userId")
+		return call{}, missing(kindAlias, "userId")
 	case m.PreviousId == "":
-		return missing(kindAlias, "previousId")
+		return call{}, missing(kindAlias, "previousId")
 	}
-	return nil
-}
-
-func (m *Alias) wire() call {
 	return call{
 		kind: kindAlias, context: m.Context, integrations: m.Integrations,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"previousId":`, m.PreviousId}},
-	}
+	}, nil
 }
 
 func checkIDs(kind kind, anonymousID, userID string) error {
@@ -341,20 +315,21 @@ func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 	return k.appendMessage(dst, milli)
 }
 
-// appendMap appends a map field and a comma. It appends nothing if the map is empty.
-func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]interface{}) ([]byte, error) {
+// appendMap appends a map field and a comma. It appends nothing if the map is empty. name is
+// the name of the event, page or screen if the keys of the map depend on it.
+func (k *call) appendMap(dst []byte, n *mapName, name string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := wire.AppendMapAt(append(dst, n.key...), m, n.name, n.at.In(sort))
+	dst, err := wire.AppendMapAt(append(dst, n.key...), m, n.name, n.at.In(name))
 	if err != nil {
 		return dst, valueFieldError(k.kind, n.name, err)
 	}
 	return append(dst, ','), nil
 }
 
-// appendProps appends the traits or properties and a comma. It appends nothing if the call
-// has neither.
+// appendProps appends the traits or properties and a comma. It appends nothing if there are
+// none.
 func (k *call) appendProps(dst []byte) (out []byte, err error) {
 	n := k.propsName
 	switch {
@@ -362,16 +337,16 @@ func (k *call) appendProps(dst []byte) (out []byte, err error) {
 		err = errWriteAlone
 	case k.write != nil:
 		out, err = typed.Append(append(dst, n.key...), n.name, k.write)
-		if len(out) == len(dst)+len(n.key)+len("{}") {
-			return dst, nil
-		}
 	case len(k.attrs) > 0:
-		out, err = wire.AppendAttrs(append(dst, n.key...), k.props, k.attrs, n.name, n.at.In(k.sort))
+		out, err = wire.AppendAttrs(append(dst, n.key...), k.props, k.attrs, n.name, n.at.In(k.name))
 	default:
-		return k.appendMap(dst, n, k.sort, k.props)
+		return k.appendMap(dst, n, k.name, k.props)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return dst, valueFieldError(k.kind, n.name, err)
+	case len(out) == len(dst)+len(n.key)+len("{}"):
+		return dst, nil
 	}
 	return append(out, ','), nil
 }

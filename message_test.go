@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -188,7 +189,7 @@ func TestWireGolden(t *testing.T) {
 		&analytics.Identify{UserId: "u", Message: at("m-1")},
 		&analytics.Track{AnonymousId: "a", Event: "e", Properties: map[string]interface{}{}, Message: at("m-2")},
 		&analytics.Page{UserId: "u", Message: at("m-3")},
-		&analytics.Screen{AnonymousId: "a", Message: at("m-4")},
+		&analytics.Screen{AnonymousId: "a", Attrs: []slog.Attr{slog.Group("empty")}, Message: at("m-4")},
 		&analytics.Group{UserId: "u", GroupId: "g", Message: at("m-5")},
 		&analytics.Alias{UserId: "u", PreviousId: "p", Message: analytics.Message{MessageId: "m-6", Timestamp: "2024-02-29", SentAt: "20240229T010203Z"}},
 	}

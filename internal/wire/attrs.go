@@ -250,21 +250,12 @@ func simple(attrs []slog.Attr) bool {
 		}
 		bit := uint(key[0])*3 ^ uint(key[n-1])*29 ^ uint(key[n/2])*7 ^ uint(n)<<5
 		word, mask := &seen[bit>>6&3], uint64(1)<<(bit&63)
-		if *word&mask != 0 && hasKey(attrs[:i], key) {
+		if *word&mask != 0 && slices.ContainsFunc(attrs[:i], func(a slog.Attr) bool { return a.Key == key }) {
 			return false
 		}
 		*word |= mask
 	}
 	return true
-}
-
-func hasKey(attrs []slog.Attr, key string) bool {
-	for i := range attrs {
-		if attrs[i].Key == key {
-			return true
-		}
-	}
-	return false
 }
 
 // simplify returns attrs without duplicate keys, without groups that have an empty key, and
