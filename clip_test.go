@@ -82,13 +82,9 @@ func TestErrorsOfCallsAreShort(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-type tripper func(*http.Request) (*http.Response, error)
-
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // An error about an attempt contains only a short part of the transport's error.
 func TestErrorsOfAttemptsAreShort(t *testing.T) {
-	for title, transport := range map[string]tripper{
+	for title, transport := range map[string]roundTripper{
 		"error": func(*http.Request) (*http.Response, error) { return nil, errors.New(long) },
 		"panic": func(*http.Request) (*http.Response, error) { panic(long) },
 		"answer": func(r *http.Request) (*http.Response, error) {

@@ -238,16 +238,12 @@ func (e errorUsing) Error() string {
 	return "trouble"
 }
 
-type failing struct{ err error }
-
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
-
 func TestTransportErrorUsesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
 		var reported error
 		failure := &errorUsing{func() { _ = client.Stats() }}
-		client = newClient(t, failing{failure}, analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { reported = r.Err }})
+		client = newClient(t, always(answer{err: failure}), analytics.Config{MaxAttempts: 1, Callback: func(r analytics.Result) { reported = r.Err }})
 		track(t, client, "lost", 1)
 		err := client.Close()
 		require.ErrorContains(t, err, "trouble")

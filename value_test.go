@@ -107,7 +107,7 @@ func TestValueWithoutCallback(t *testing.T) {
 func TestRequestValuesOfNoClient(t *testing.T) {
 	require.Nil(t, analytics.RequestValues(t.Context()))
 	var got atomic.Int32
-	client := newClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+	client := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		got.Add(int32(len(analytics.RequestValues(r.Context()))))
 		return answer{}.response(r), nil
 	}), analytics.Config{})
@@ -115,11 +115,6 @@ func TestRequestValuesOfNoClient(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Zero(t, got.Load())
 }
-
-// roundTrip is a function that implements http.RoundTripper.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Config.Value is called only for accepted calls.
 func TestValueOfRejectedCalls(t *testing.T) {
@@ -146,7 +141,7 @@ func TestValueWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	tried, cancel := context.WithCancel(t.Context())
 	down := &valued{collector: collector{decide: func(int, post) answer { return answer{status: 503} }}}
-	client := newClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+	client := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		defer cancel()
 		return down.RoundTrip(r)
 	}), analytics.Config{Spool: dir, Value: requestOf, CloseTimeout: time.Millisecond})
@@ -174,7 +169,7 @@ func TestValueWithSpool(t *testing.T) {
 func TestValueConcurrentSafe(t *testing.T) {
 	const callers, calls = 8, 200
 	var mixed atomic.Int32
-	rt := roundTrip(func(r *http.Request) (*http.Response, error) {
+	rt := roundTripper(func(r *http.Request) (*http.Response, error) {
 		p := readPost(r)
 		values := analytics.RequestValues(r.Context())
 		for i, call := range p.body.Batch {
@@ -230,7 +225,7 @@ func TestWrapTransport(t *testing.T) {
 			wrapped.Add(1)
 			require.IsType(t, &http.Transport{}, base)
 			require.NotSame(t, http.DefaultTransport, base)
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
 				r.Header.Set("X-Tenant", "t-1")
 				return base.RoundTrip(r)
 			})

@@ -80,12 +80,12 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
-// taker is a transport that accepts each batch.
-type taker struct{}
+// answering is a transport that responds to each request with the same status.
+type answering int
 
-func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
+func (status answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, err := io.Copy(io.Discard, r.Body)
-	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, err
+	return &http.Response{StatusCode: int(status), Body: http.NoBody, Request: r}, err
 }
 
 func heap() int64 {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,7 +32,7 @@ func TestSpoolBacklog(t *testing.T) {
 	calls := backlog(t, dir, int64(megabytes)<<20)
 	base := heap()
 	start := time.Now()
-	p := startTestPipeline(t, Config{Spool: dir, SpoolMaxBytes: 1 << 40, FlushAt: 100}, taker{})
+	p := startTestPipeline(t, Config{Spool: dir, SpoolMaxBytes: 1 << 40, FlushAt: 100}, answering(http.StatusOK))
 	opened := time.Since(start)
 	require.Equal(t, int64(calls), p.Stats().Recovered)
 

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,14 +148,6 @@ func TestSpoolWorkerRetriesReads(t *testing.T) {
 		<-w.done
 		w.finish()
 	})
-}
-
-// answering is a transport that responds to each request with the same status.
-type answering int
-
-func (status answering) RoundTrip(r *http.Request) (*http.Response, error) {
-	_, err := io.Copy(io.Discard, r.Body)
-	return &http.Response{StatusCode: int(status), Body: http.NoBody, Request: r}, err
 }
 
 // Records that another program has written to the spool may not be calls. They are dropped.
