@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -202,6 +204,28 @@ func TestSlogReportsOutageOncePerMinute(t *testing.T) {
 	})
 }
 
+// The end of an outage is logged immediately, even if queued batches keep the sender busy.
+func TestSlogReportsEndOfOutageBeforeQueuedBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log records
+		c := &collector{decide: func(i int, _ post) answer { return []answer{{status: 503}, {}, {hang: true}}[i] }}
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			res, err := c.RoundTrip(r)
+			// The transport no longer reads the body, so the sender continues with the next batch.
+			httptrace.ContextClientTrace(r.Context()).WroteRequest(httptrace.WroteRequestInfo{})
+			return res, err
+		})
+		client := newClient(t, transport, analytics.Config{Slog: log.logger(slog.LevelInfo), FlushAt: 1, MaxInFlight: 1, CloseTimeout: time.Second})
+		track(t, client, "e", 2)
+		time.Sleep(time.Second) // the first retry is due
+		synctest.Wait()
+		logged := log.String()
+		require.Error(t, client.Close())
+		require.Len(t, c.all(), 3)
+		require.Contains(t, logged, "collector is taking calls again")
+	})
+}
+
 // Problems of a spool are logged as warnings that contain the directory.
 func TestSlogSpool(t *testing.T) {
 	dir := t.TempDir()
@@ -214,6 +238,6 @@ func TestSlogSpool(t *testing.T) {
 	track(t, client, "e", 1)
 	require.NoError(t, client.Close())
 	require.Equal(t, []map[string]any{{
-		"level": "WARN", "msg": "the spool contains files of another write key or a newer version", "files": 1., "dir": dir,
+		"level": "WARN", "msg": "the spool contains files of another write key", "files": 1., "dir": dir,
 	}}, log.decoded(t))
 }

@@ -37,19 +37,16 @@ func (w *flushes) start(upTo uint64, left int64) *flush {
 
 // ended counts finished calls. seq is the number of the first one.
 func (w *flushes) ended(seq uint64, calls int64) {
-	waiting := w.waiting[:0]
-	for _, f := range w.waiting {
-		if seq <= f.upTo {
-			f.left -= min(calls, int64(f.upTo-seq)+1)
-			if f.left <= 0 {
-				close(f.done)
-				continue
-			}
+	w.waiting = slices.DeleteFunc(w.waiting, func(f *flush) bool {
+		if seq > f.upTo {
+			return false
 		}
-		waiting = append(waiting, f)
-	}
-	clear(w.waiting[len(waiting):])
-	w.waiting = waiting
+		if f.left -= min(calls, int64(f.upTo-seq)+1); f.left > 0 {
+			return false
+		}
+		close(f.done)
+		return true
+	})
 }
 
 // cancel removes a flush.

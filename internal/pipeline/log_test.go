@@ -52,9 +52,8 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 		require.Equal(t, want, newRedactor("serv").redact(text))
 	}
 
-	out.Reset()
-	newLogger(log.New(&out, "", 0), nil, false, "").log(t.Context(), entry{line: "no key"})
-	require.Equal(t, "no key\n", out.String())
+	long := newRedactor("/source 1/é-0123456789")
+	require.Equal(t, "key /so***, https://cdn/v1/projects//so***/settings", long.redact("key /source 1/é-0123456789, https://cdn/v1/projects/%2Fsource%201%2F%C3%A9-0123456789/settings"))
 }
 
 // An error that quotes a response does not contain any part of the key.
@@ -62,9 +61,10 @@ func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 	const key = "wk_0123456789abcdef"
 	p := &Pipeline{settings: &settings{log: newLogger(nil, nil, false, key)}}
 	for pad := range wire.MaxRepeated {
-		err := p.responseError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", wire.MaxRepeated)))
+		err := p.responseError("the collector", "Endpoint", http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", wire.MaxRepeated)))
 		require.NotContains(t, err.Error(), "wk_0", pad)
 	}
+	require.EqualError(t, p.responseError("the collector", "Endpoint", 460, nil), "the collector responded with 460", "a status without a name")
 }
 
 func TestLogOutlivesAPanickingWriter(t *testing.T) {

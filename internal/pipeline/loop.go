@@ -15,7 +15,6 @@ type loop struct {
 	abandonAt      time.Time // the time when canceled attempts are abandoned; zero unless aborting
 	waitsShortened bool      // shortenWaits has been called
 	zipper         compressor
-	outage         outage
 
 	attempts context.Context // the context of all attempts
 	cancel   context.CancelFunc
@@ -79,12 +78,13 @@ func (l *loop) startSettings() <-chan struct{} {
 		close(read)
 		return read
 	}
+	until := time.Now().Add(settingsWait)
 	l.mu.Lock()
-	l.outbox.closeGate(time.Now().Add(settingsWait))
+	l.outbox.closeGate(until)
 	l.unlock()
 	go func() {
 		defer close(read)
-		l.readSettings(l.attempts)
+		l.readSettings(l.attempts, until)
 	}()
 	return read
 }
@@ -212,8 +212,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeFinished()
-	if l.abandonAt.IsZero() && l.outage.changes(meaning, now) {
-		l.results.note(l.outage.entry(o.status, o.err))
+	if l.abandonAt.IsZero() {
+		l.noteOutage(meaning, o, now)
 	}
 	if o.handled || len(j.todo) == 0 { // the sender has handled it, or the batch was abandoned
 		return
@@ -280,14 +280,7 @@ func (l *loop) swapWithQueue(j *job) {
 
 // removeFinished removes finished jobs. The caller holds mu.
 func (l *loop) removeFinished() {
-	jobs := l.jobs[:0]
-	for _, j := range l.jobs {
-		if len(j.todo) > 0 || j.running {
-			jobs = append(jobs, j)
-		}
-	}
-	clear(l.jobs[len(jobs):])
-	l.jobs = jobs
+	l.jobs = slices.DeleteFunc(l.jobs, func(j *job) bool { return len(j.todo) == 0 && !j.running })
 }
 
 // onAbort drops all batches that are not being sent, and cancels all attempts.

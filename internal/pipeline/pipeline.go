@@ -26,6 +26,7 @@ type Pipeline struct {
 	abortErr error     // the reason for aborting
 	timer    sealTimer // determines when open is sealed
 	outbox   outbox
+	outage   outage
 	budget   budget
 	buffers  buffers
 	flushes  flushes

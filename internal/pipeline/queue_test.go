@@ -48,6 +48,18 @@ func TestOutboxGate(t *testing.T) {
 	require.Zero(t, o.gateOpens(now.Add(time.Minute)))
 }
 
+// The settings of the source do not open a gate that the collector has closed.
+func TestSettingsKeepTheGateOfTheCollector(t *testing.T) {
+	p := newTestPipeline(t, Config{})
+	until := time.Now().Add(settingsWait)
+	p.outbox.closeGate(until)
+	p.openGate(until)
+	require.Zero(t, p.outbox.gate)
+	p.outbox.closeGate(until.Add(time.Minute))
+	p.openGate(until)
+	require.Equal(t, until.Add(time.Minute), p.outbox.gate)
+}
+
 func TestOutboxOldest(t *testing.T) {
 	var o outbox
 	require.Nil(t, o.oldest())

@@ -57,32 +57,23 @@ func (d *dispatcher) wait() { d.goroutine.Wait() }
 
 // run delivers results until the queue is empty.
 func (d *dispatcher) run() {
-	for {
-		for _, r := range d.take() {
+	for results := d.take(); len(results) > 0; results = d.take() {
+		for _, r := range results {
 			d.deliver(r)
 			d.release(r.batch)
-		}
-		if d.stopIfEmpty() {
-			return
 		}
 	}
 }
 
-// take removes and returns all queued results.
+// take removes and returns all queued results. If there are none, it marks the goroutine as
+// stopped.
 func (d *dispatcher) take() []result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	results := d.results
 	d.results = nil
+	d.running = len(results) > 0
 	return results
-}
-
-// stopIfEmpty reports whether the queue is empty. If so, it marks the goroutine as stopped.
-func (d *dispatcher) stopIfEmpty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.running = len(d.results) > 0
-	return !d.running
 }
 
 // deliver passes a result to the callback and the log.
@@ -137,7 +128,16 @@ func refusal(b *batch) entry {
 	}
 }
 
-// outage tracks whether the log has reported an outage of the collector.
+// noteOutage logs the start or end of an outage. verdict is the verdict on the outcome. The
+// caller holds mu.
+func (p *Pipeline) noteOutage(verdict retry.Verdict, o outcome, now time.Time) {
+	if p.outage.changes(verdict, now) {
+		p.results.note(p.outage.entry(o.status, o.err))
+	}
+}
+
+// outage tracks whether the log has reported an outage of the collector. It is guarded by the
+// pipeline's mu.
 type outage struct {
 	reported bool      // an outage was reported, and its end was not
 	since    time.Time // the time of the last report of an outage

@@ -21,10 +21,11 @@ const (
 )
 
 // readSettings reads the settings of the source and updates the policy. It retries like a
-// batch, until ctx is done. After the first response or failure, batches can be sent.
-func (p *Pipeline) readSettings(ctx context.Context) {
+// batch, until ctx is done. The gate is closed until the given time. readSettings opens it after
+// the first response or failure.
+func (p *Pipeline) readSettings(ctx context.Context, until time.Time) {
 	var tries retry.Tries
-	for open := p.openGate; ; open = func() {} {
+	for {
 		policy := p.policy.Load()
 		changed, o := p.getSettings(ctx, policy)
 		if o.err == nil {
@@ -33,11 +34,8 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 				p.log.log(ctx, entry{level: slog.LevelDebug, message: "settings read", line: "read the settings of the source"})
 			}
 		}
-		open()
-		if o.err == nil {
-			return
-		}
-		if ctx.Err() != nil {
+		p.openGate(until)
+		if o.err == nil || ctx.Err() != nil {
 			return
 		}
 		step, wait := retry.Exhausted, time.Duration(0)
@@ -60,11 +58,12 @@ func (p *Pipeline) readSettings(ctx context.Context) {
 	}
 }
 
-// openGate lets the first batch be sent.
-func (p *Pipeline) openGate() {
+// openGate opens the gate if it is closed until the given time. It does nothing if the collector
+// has closed the gate in the meantime.
+func (p *Pipeline) openGate(until time.Time) {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.stats.Attempts == 0 { // after an attempt, the collector may have closed the gate
+	if p.outbox.gate.Equal(until) {
 		p.outbox.gate = time.Time{}
 		p.work = true
 	}
@@ -97,7 +96,7 @@ func (p *Pipeline) getSettings(ctx context.Context, policy *retry.Policy) (chang
 		return nil, outcome{
 			status:     res.StatusCode,
 			retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
-			err:        p.responseError(res.StatusCode, text),
+			err:        p.responseError("the settings service", "SettingsEndpoint", res.StatusCode, text),
 		}
 	}
 	next, err := policy.FromSettings(text)

@@ -123,8 +123,8 @@ func spoolError(err error) error {
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
 	if n := found.Foreign; n > 0 {
-		w.note(slog.LevelWarn, "the spool contains files of another write key or a newer version",
-			fmt.Sprintf("%s contains %d files of another write key or a newer version, which are kept", dir, n), slog.Int("files", n))
+		w.note(slog.LevelWarn, "the spool contains files of another write key",
+			fmt.Sprintf("%s contains %d files of another write key, which are kept", dir, n), slog.Int("files", n))
 	}
 	if n := len(found.Strange); n > 0 {
 		first := found.Strange[0]

@@ -109,10 +109,11 @@ func (e *clippedError) Unwrap() error { return e.err }
 // loop must handle the outcome. proceed also closes the gate, because the loop may be busy while
 // other senders continue.
 func (p *Pipeline) proceed(o *outcome) upload {
+	now := time.Now()
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
-		p.outbox.closeGate(time.Now().Add(o.retryAfter))
+		p.outbox.closeGate(now.Add(o.retryAfter))
 	}
 	if o.err != nil || o.inUse {
 		return upload{}
@@ -122,6 +123,7 @@ func (p *Pipeline) proceed(o *outcome) upload {
 		return upload{}
 	}
 	p.stats.Attempts++
+	p.noteOutage(retry.Delivered, *o, now)
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.handled = true
@@ -133,7 +135,7 @@ func (p *Pipeline) proceed(o *outcome) upload {
 		return upload{}
 	}
 	j.todo = append(j.todo, b)
-	return b.upload(time.Now())
+	return b.upload(now)
 }
 
 // attempt sends a request once.
@@ -210,7 +212,7 @@ func (s *sender) post(u upload) outcome {
 	return outcome{
 		status:     res.StatusCode,
 		retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
-		err:        s.responseError(res.StatusCode, text),
+		err:        s.responseError("the collector", "Endpoint", res.StatusCode, text),
 	}
 }
 
@@ -261,11 +263,12 @@ func (p *Pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause re
 	return p.policy.Load().Pause(tries, retryAfter)
 }
 
-// responseError returns the error for an unsuccessful response. text is the response body.
-func (p *Pipeline) responseError(status int, text []byte) error {
-	s := fmt.Sprintf("the collector responded with %d %s", status, http.StatusText(status))
+// responseError returns the error for an unsuccessful response of a server. setting is the name of
+// the field with the server's URL, and text is the response body.
+func (p *Pipeline) responseError(server, setting string, status int, text []byte) error {
+	s := strings.TrimSpace(fmt.Sprintf("%s responded with %d %s", server, status, http.StatusText(status)))
 	if status >= 300 && status <= 399 {
-		s += " (the client does not follow redirects; set Endpoint to the URL of the collector)"
+		s += fmt.Sprintf(" (the client does not follow redirects; set %s to the URL of %s)", setting, server)
 	}
 	// Redact the write key before clipping the text. Otherwise the text could end with a
 	// part of the key, which is not redacted.
