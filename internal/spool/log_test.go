@@ -334,17 +334,41 @@ func TestDoneIsSavedAfterAFailedWrite(t *testing.T) {
 		require.NoError(t, appendTo(first, fmt.Sprint(i)))
 	}
 	closeLog(first)
-	problems := make(chan Problem, 1)
+	problems := make(chan Problem, 100)
 	l := open(t, dir, Options{Warn: func(p Problem, _ error) { problems <- p }})
 	g := l.segments[0]
+	size := g.size
 	require.NoError(t, os.Rename(l.path(g), l.path(g)+".away"))
 	l.Done(g.base, 1)
 	require.Equal(t, NotSaved, <-problems)
 	require.NoError(t, os.Rename(l.path(g)+".away", l.path(g)))
-	l.Done(g.base+1, 1)
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return g.size > size
+	}, time.Minute, time.Millisecond)
+	kill(l)
+	_, bodies := readAll(t, open(t, dir, Options{}))
+	require.Equal(t, []string{"1", "2"}, bodies)
+}
+
+// The same applies to a segment that could not be sealed.
+func TestDoneIsSavedAfterAFailedSeal(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	for i := range 3 {
+		require.NoError(t, appendTo(l, fmt.Sprint(i)))
+	}
+	l.mu.Lock()
+	l.Log.Done(l.active.base, 1)
+	require.NoError(t, l.active.file.File.Close())
+	l.lockFile()
+	l.sealActive()
+	l.unlockFile()
+	l.mu.Unlock()
 	closeLog(l)
 	_, bodies := readAll(t, open(t, dir, Options{}))
-	require.Equal(t, []string{"2"}, bodies)
+	require.Equal(t, []string{"1", "2"}, bodies)
 }
 
 // The log reports and keeps a segment of a later version.

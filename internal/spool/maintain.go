@@ -13,8 +13,8 @@ const (
 	// saveEvery is the maximum time until an acknowledgement is written to the disk, unless
 	// records are being written at that time.
 	saveEvery = 100 * time.Millisecond
-	// removeEvery is the pause before the removal of a file is retried.
-	removeEvery = time.Second
+	// retryEvery is the pause before a failed write or removal is retried.
+	retryEvery = time.Second
 )
 
 // maintain is the log's background goroutine. It writes acknowledgements and removes finished
@@ -29,15 +29,17 @@ func (l *Log) maintain() {
 				save = time.After(saveEvery)
 			}
 			if remove == nil && !l.removeFinished() {
-				remove = time.After(removeEvery)
+				remove = time.After(retryEvery)
 			}
 		case <-save:
 			save = nil
-			l.saveAcks()
+			if !l.saveAcks() {
+				save = time.After(retryEvery)
+			}
 		case <-remove:
 			remove = nil
 			if !l.removeFinished() {
-				remove = time.After(removeEvery)
+				remove = time.After(retryEvery)
 			}
 		case <-l.stop:
 			return
@@ -51,8 +53,9 @@ func (l *Log) hasUnsaved() bool {
 	return l.unsaved
 }
 
-// saveAcks writes all pending acknowledgements.
-func (l *Log) saveAcks() {
+// saveAcks writes all pending acknowledgements. It reports false if a write failed and must be
+// retried.
+func (l *Log) saveAcks() bool {
 	l.mu.Lock()
 	l.unsaved = false
 	var sealed []*segment
@@ -62,39 +65,43 @@ func (l *Log) saveAcks() {
 		}
 	}
 	l.mu.Unlock()
-	l.saveActive()
+	saved := l.saveActive()
 	for _, g := range sealed {
-		l.saveSealed(g)
+		saved = l.saveSealed(g) && saved
 	}
+	return saved
 }
 
 // saveActive writes the acknowledgements of the active segment. If another goroutine is writing, it
 // only wakes maintain, which tries again later: while calls of Append follow each other, a wait for
 // the file could take forever. Each write of records also contains pending acknowledgements.
-func (l *Log) saveActive() {
+// saveActive reports false if a write failed.
+func (l *Log) saveActive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.writing {
 		l.unsaved = true
 		l.wakeUp()
-		return
+		return true
 	}
+	var err error
 	l.lockFile()
 	if g := l.active; l.writable() && len(g.acks) > 0 {
-		if err := l.appendGroup(nil, 0, time.Now()); err != nil {
+		if err = l.appendGroup(nil, 0, time.Now()); err != nil {
 			l.warnLater(NotSaved, err)
 		}
 	}
 	l.unlockFile()
 	l.warn()
+	return err == nil
 }
 
-// saveSealed writes the acknowledgements of a sealed segment. After a failure they stay pending.
-func (l *Log) saveSealed(g *segment) {
+// saveSealed writes the acknowledgements of a sealed segment. It reports false if the write failed.
+func (l *Log) saveSealed(g *segment) bool {
 	l.mu.Lock()
 	if g.ended == g.records { // the segment is finished, so its file is removed
 		l.mu.Unlock()
-		return
+		return true
 	}
 	acks := l.takeAcks(g, 0)
 	ends := g.appendAcks(nil, acks)
@@ -102,7 +109,7 @@ func (l *Log) saveSealed(g *segment) {
 	at := g.size
 	l.mu.Unlock()
 	if len(ends) == 0 {
-		return
+		return true
 	}
 	f, _, err := openRegular(l.path(g), os.O_WRONLY)
 	if err == nil {
@@ -115,11 +122,12 @@ func (l *Log) saveSealed(g *segment) {
 	defer l.mu.Unlock()
 	if err == nil {
 		g.size += int64(len(ends))
-		return
+		return true
 	}
 	g.restoreAcks(acks)
 	l.warnLater(NotSaved, err)
 	l.warn()
+	return false
 }
 
 // removeFinished removes finished segments. It reports false if a removal must be retried.
