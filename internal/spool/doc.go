@@ -11,8 +11,8 @@
 //
 // [Log.Done] acknowledges records. The log writes the acknowledgement to the segment within
 // 100 ms. If records are being written at that time, it writes the acknowledgement with the
-// next records, or after another 100 ms. When all records of a segment are acknowledged, its
-// file is removed or reused.
+// next records, or after another 100 ms. It retries a failed write each second. When all
+// records of a segment are acknowledged, its file is removed or reused.
 //
 // [Log.Read] reads records back in order, starting with the oldest record of a previous
 // process, or with the record set by [Log.ReadFrom].
@@ -24,8 +24,8 @@
 //
 // A record whose Append returned nil survives kill -9, because it is in the page cache of the
 // system. With Options.Sync it also survives a loss of power. The next process may read a
-// record again if it was acknowledged less than 200 ms before a crash, or if a full log had
-// no room for the acknowledgement. Read skips a torn or corrupted record and reports it in
+// record again if it was acknowledged less than 200 ms before a crash, or if the log or the
+// disk had no room for the acknowledgement. Read skips a torn or corrupted record and reports it in
 // the page. No other record is lost.
 //
 // The log holds a lock on its directory, which the system releases when the process exits.

@@ -58,8 +58,8 @@ type Options struct {
 type Problem int
 
 const (
-	// NotSaved means that acknowledgements could not be written. The next process may read
-	// the records again.
+	// NotSaved means that acknowledgements could not be written. The log tries again. If the
+	// process is killed before, the next process reads the records again.
 	NotSaved Problem = iota
 	// NotSealed means that a segment could not be sealed. The next process counts its
 	// records.
