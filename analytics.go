@@ -86,23 +86,17 @@ func NewWithConfig(writeKey string, config Config) (*Client, error) {
 
 func newClient(writeKey string, config Config) *Client {
 	c := &Client{
-		Endpoint:   config.Endpoint,
+		Endpoint:   cmp.Or(config.Endpoint, Endpoint),
 		FlushAt:    orDefault(config.FlushAt, defaultFlushAt),
 		Size:       defaultFlushAt,
 		FlushAfter: orDefault(config.FlushAfter, defaultFlushAfter),
 		Interval:   defaultFlushAfter,
-		Logger:     config.Logger,
+		Logger:     cmp.Or(config.Logger, pipeline.DefaultLogger()),
 		Verbose:    config.Verbose,
 		Spool:      config.Spool,
 		Client:     *http.DefaultClient,
 		writeKey:   writeKey,
 		config:     config,
-	}
-	if c.Endpoint == "" {
-		c.Endpoint = Endpoint
-	}
-	if c.Logger == nil {
-		c.Logger = pipeline.DefaultLogger()
 	}
 	if config.HTTPClient != nil {
 		c.Client = *config.HTTPClient
@@ -428,14 +422,9 @@ func (c *Client) Stats() Stats {
 
 // settings returns the configuration of the pipeline.
 func (c *Client) settings() (pipeline.Config, error) {
-	if err := checkKey(c.writeKey); err != nil {
-		return pipeline.Config{}, err
-	}
-	u, err := batchURL(c.Endpoint)
-	if err != nil {
-		return pipeline.Config{}, err
-	}
-	source, err := settingsURL(c.config.SettingsEndpoint, c.writeKey)
+	u, endpointErr := batchURL(c.Endpoint)
+	source, sourceErr := settingsURL(c.config.SettingsEndpoint, c.writeKey)
+	err := cmp.Or(checkKey(c.writeKey), endpointErr, sourceErr)
 	if err != nil {
 		return pipeline.Config{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/pipeline"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
@@ -144,13 +145,8 @@ func (e *UndeliveredError) Error() string {
 }
 
 // Unwrap returns Err and Cause, without nil.
-func (e *UndeliveredError) Unwrap() (errs []error) {
-	for _, err := range []error{e.Err, e.Cause} {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
+func (e *UndeliveredError) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.Err, e.Cause}, func(err error) bool { return err == nil })
 }
 
 // DropError is the error of a Result for a dropped call.

@@ -23,11 +23,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
-const (
-	// maxResponse is the maximum number of response bytes to read so that the connection can
-	// be reused. The connection of a longer response is closed.
-	maxResponse = 64 << 10
-)
+// maxResponse is the maximum number of response bytes to read so that the connection can
+// be reused. The connection of a longer response is closed.
+const maxResponse = 64 << 10
 
 // sender sends batches one after another while its attempts succeed.
 type sender struct {
