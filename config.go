@@ -255,8 +255,9 @@ type Config struct {
 	// restrictions as the transport in HTTPClient.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 
-	// Logger receives one line for each lost batch and for each other problem, such as a
-	// panic in Callback, and more lines if Verbose is set. The write key is redacted. The Logger's writer may use the client like Callback, except
+	// Logger receives one line for each lost batch, for each panic in Callback or Backoff, and
+	// for problems of Spool and SettingsEndpoint. With Verbose, it receives more lines. The
+	// write key is redacted. The Logger's writer may use the client like Callback, except
 	// with Verbose: then each call writes to the log, and a log.Logger holds a lock while
 	// it writes. Defaults to standard error.
 	Logger *log.Logger
