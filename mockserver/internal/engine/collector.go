@@ -183,6 +183,9 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 // attach starts a destination, or updates its settings.
 func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w := c.workers.of(d.Name)
+	if w != nil && w.IsStopped() { // its removal has failed
+		w = nil
+	}
 	if w != nil && slices.Equal(w.Destination().Sources, d.Sources) {
 		w.Update(d, nil)
 		return nil
@@ -263,18 +266,19 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (journa
 	return c.reader(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
-// detach stops a worker and deletes its destination.
+// detach stops a worker and deletes its destination. If it fails, the stopped worker remains, so that the
+// next change detaches it again.
 func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	name := w.Destination().Name
 	w.Stop()
-	c.workers.mu.Lock()
-	delete(c.workers.byName, name)
-	c.workers.mu.Unlock()
 	c.forget(name)
 	l, err := c.ledgerOf(ctx, name)
 	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), newAliasStore(c.config.State, name).forget(ctx)); err != nil {
 		return err
 	}
+	c.workers.mu.Lock()
+	delete(c.workers.byName, name)
+	c.workers.mu.Unlock()
 	c.config.Logger.Warn("destination removed with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 	return nil
 }
