@@ -77,13 +77,13 @@ func TestBatchesPerWebhook(t *testing.T) {
 		d.Batch = webhook.Batch{Calls: 100, Bytes: 1000} // about seven calls
 		w.Update(d, nil)
 		w.Start()
-		defer w.Stop()
 		var ids []string
 		for i := range 200 {
 			ids = append(ids, fmt.Sprint("m", i))
 		}
 		appendCalls(t, memory, ids...)
 		time.Sleep(time.Minute)
+		w.Stop()
 		assert.Equal(t, map[string]int{"a": 200, "b": 200}, calls)
 		assert.Equal(t, map[string]int{"a": batchRequests, "b": batchRequests}, most)
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,13 +59,13 @@ func TestOrderWaitsForTrailingRequests(t *testing.T) {
 		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: "http://h/2"})
 		w.Update(d, nil)
 		w.Start()
-		defer w.Stop()
 		appendCalls(t, memory, "m")
 		synctest.Wait()
 		d.Order = tracking.OrderUser
 		w.Update(d, nil)
 		appendCalls(t, memory, "n")
 		time.Sleep(time.Minute)
+		w.Stop()
 		assert.Equal(t, []time.Duration{0, slow}, began)
 	})
 }
@@ -75,12 +74,18 @@ func TestOrderWaitsForTrailingRequests(t *testing.T) {
 // destination sets the concurrency, even if another webhook accepts all calls immediately.
 func TestConcurrencyLimitsEachWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var running, most atomic.Int64
+		var mu sync.Mutex
+		running, most := 0, 0
 		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
 			if r.Endpoint.URL != "http://h/1" {
-				most.Store(max(most.Load(), running.Add(1)))
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
 				time.Sleep(time.Second)
-				running.Add(-1)
+				mu.Lock()
+				defer mu.Unlock()
+				running--
 			}
 			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
 		})
@@ -89,10 +94,10 @@ func TestConcurrencyLimitsEachWebhook(t *testing.T) {
 		d.Concurrency = 3
 		w.Update(d, nil)
 		w.Start()
-		defer w.Stop()
 		appendCalls(t, memory, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 		time.Sleep(time.Minute)
-		assert.EqualValues(t, 3, most.Load())
+		w.Stop()
+		assert.Equal(t, 3, most)
 		ledgers, err := memory.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 9, ledgers[0].Delivered)
