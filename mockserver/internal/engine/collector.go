@@ -319,8 +319,8 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
-	defer c.gone.wait() // after close has released the lock
-	defer c.newPauses.wait()
+	defer c.gone.writing.Wait() // after close has released the lock
+	defer c.newPauses.writing.Wait()
 	return c.close()
 }
 
