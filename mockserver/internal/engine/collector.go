@@ -175,19 +175,21 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 			return fmt.Errorf("mockserver: destination %q: %w", name, err)
 		}
 	}
+	for _, d := range all.Destinations { // after all steps that can fail
+		c.workers.of(d.Name).Update(d, nil)
+	}
 	c.settings.stored = stored
 	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey, c.config.RedactKey)})
 	return nil
 }
 
-// attach starts a destination, or updates its settings.
+// attach starts a new destination, or updates a destination whose sources have changed.
 func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w := c.workers.of(d.Name)
 	if w != nil && w.IsStopped() { // its removal has failed
 		w = nil
 	}
 	if w != nil && slices.Equal(w.Destination().Sources, d.Sources) {
-		w.Update(d, nil)
 		return nil
 	}
 	reader, err := c.reader(ctx, d.Name, d.Sources)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A stuckJournal detaches no destination while the disk is full.
@@ -73,4 +75,30 @@ func TestFailedRemovalIsRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailedApplyKeepsSettings checks that a change that cannot add a destination changes no other
+// destination, and can be repeated.
+func TestFailedApplyKeepsSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		urls := make(chan string, 2)
+		j := &slowJournal{journal.NewMemory(0), errors.New("the disk is full")}
+		c := newCollector(t, engine.Config{
+			Journal: j, Destinations: []tracking.Destination{hook("crm")},
+			Sender: webhook.SenderConfig{Transport: receiver(func(r *http.Request) error {
+				urls <- r.URL.String()
+				return nil
+			})},
+		})
+		changed := hook("crm")
+		changed.Webhooks[0].URL = "http://new/"
+		both := settings.Settings{Destinations: []tracking.Destination{changed, hook("ads")}}
+		require.ErrorIs(t, c.Apply(t.Context(), both), j.err)
+		send(t, c, "m", 1)
+		assert.Equal(t, "http://h/", <-urls)
+		j.err = nil
+		require.NoError(t, c.Apply(t.Context(), both))
+		send(t, c, "n", 1)
+		assert.ElementsMatch(t, []string{"http://new/", "http://h/"}, []string{<-urls, <-urls})
+	})
 }
