@@ -330,7 +330,7 @@ func TestRatesByAPIAndForm(t *testing.T) {
 	res, page := submit(t, srv.URL+"/destinations/save", form)
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
 	assert.Contains(t, page, "Maximum calls per second must be a number")
-	assert.Contains(t, page, "Maximum concurrent calls must be a whole number")
+	assert.Contains(t, page, "Maximum concurrent requests must be a whole number")
 	form["maxPerSecond"], form["concurrency"] = []string{"250"}, []string{""}
 	res, _ = submit(t, srv.URL+"/destinations/save", form)
 	require.Equal(t, http.StatusOK, res.StatusCode)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"strings"
 	"sync"
 )
 
@@ -60,10 +61,5 @@ func Verify(secret string, body []byte, signature string) error {
 }
 
 func isSignature(s string) bool {
-	for _, b := range []byte(s) {
-		if (b < '0' || b > '9') && (b < 'a' || b > 'f') {
-			return false
-		}
-	}
-	return len(s) == hex.EncodedLen(sha1.Size)
+	return len(s) == hex.EncodedLen(sha1.Size) && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -50,4 +52,39 @@ func TestBatchFailsOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBatchesPerWebhook checks that each webhook gets its own batches, even if two have the same URL, and
+// that the size of a request does not change the number of simultaneous requests.
+func TestBatchesPerWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls, running, most := map[string]int{}, map[string]int{}, map[string]int{}
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			name := r.Endpoint.Headers["Name"]
+			mu.Lock()
+			calls[name], running[name] = calls[name]+r.Calls, running[name]+1
+			most[name] = max(most[name], running[name])
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			running[name]--
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		d := oneWebhook("d")
+		d.Webhooks = []webhook.Endpoint{{URL: "http://h/", Headers: map[string]string{"Name": "a"}}, {URL: "http://h/", Headers: map[string]string{"Name": "b"}}}
+		d.Batch = webhook.Batch{Calls: 100, Bytes: 1000} // about seven calls
+		w.Update(d, nil)
+		w.Start()
+		var ids []string
+		for i := range 200 {
+			ids = append(ids, fmt.Sprint("m", i))
+		}
+		appendCalls(t, memory, ids...)
+		time.Sleep(time.Minute)
+		w.Stop()
+		assert.Equal(t, map[string]int{"a": 200, "b": 200}, calls)
+		assert.Equal(t, map[string]int{"a": batchRequests, "b": batchRequests}, most)
+	})
 }

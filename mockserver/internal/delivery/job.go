@@ -23,7 +23,7 @@ type job struct {
 	trace       *event.Trace // trace context of the request that contained the call, or nil
 	attempt     int          // number of the next attempt
 	note        note
-	webhooks    []webhook.Endpoint
+	webhooks    []endpoint
 	ticket      ticket
 	delivery    delivery // the result
 	cause       string   // error of the last webhook, without the URL, which may contain secrets
@@ -101,7 +101,7 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	batched := j.destination.batcher != nil // then send calls superseded, after the call has waited for its batch
+	batched := j.destination.isBatched() // if so, send calls superseded after the call has waited for its batch
 	if !batched {
 		if reason := j.superseded(); reason != "" {
 			j.delivery = filtered(reason)
@@ -110,12 +110,12 @@ func (j *job) run() (o outcome, cause string) {
 	}
 	// The settings and the gate may have changed while the call waited. The request follows without
 	// another wait.
-	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) || batched && j.destination.batcher == nil {
+	if j.destination != j.settings.Load() && !j.prepare() || !j.gate.isOpen(&j.ticket) || batched && !j.destination.isBatched() {
 		return outcomeUnknown, ""
 	}
 	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
 	if err != nil {
-		return j.unsendable(err), ""
+		return j.unsendable(err), j.cause
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
@@ -131,6 +131,7 @@ func (j *job) run() (o outcome, cause string) {
 func (j *job) unsendable(err error) outcome {
 	switch {
 	case errors.Is(err, webhook.ErrRetryTransform):
+		j.cause = err.Error()
 		v := verdict{job: j, sum: webhook.Temporary, reasons: []string{err.Error()}, sent: true}
 		return v.conclude()
 	case errors.Is(err, sender.ErrFiltered):
@@ -151,35 +152,36 @@ func (t *target) body(c *tracking.Call) []byte {
 
 // newRequest returns the request for a call: an element if it will be sent in a batch.
 func (t *target) newRequest(c sender.Content) (sender.Request, error) {
-	if t.batcher != nil {
+	if t.isBatched() {
 		return sender.NewElement(&t.Settings, c)
 	}
 	return sender.NewCallRequest(&t.Settings, c)
 }
 
 // sendAll sends the request to all webhooks at the same time. After the first success the
-// other requests continue as trailing requests. With ordered delivery, or if there are too
-// many trailing requests, sendAll waits for all responses.
+// other requests continue as trailing requests. sendAll waits for all responses if the delivery is
+// ordered, if the destination sets the concurrency, or if there are too many trailing requests.
 func (j *job) sendAll(request sender.Request, v *verdict) {
+	mayLeave := !j.destination.IsOrdered() && j.destination.Concurrency == 0
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
 		j.requests.concurrent.Go(func() { answers <- j.send(request, to) })
 	}
 	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a); v.sum == webhook.Success && !j.destination.IsOrdered() && j.requests.leave(answers, left) {
+		if v.add(a); v.sum == webhook.Success && mayLeave && j.requests.leave(answers, left) {
 			return
 		}
 	}
 }
 
 // send makes one attempt and notifies the observer.
-func (j *job) send(r sender.Request, to webhook.Endpoint) answer {
-	r.Endpoint = to
+func (j *job) send(r sender.Request, to endpoint) answer {
+	r.Endpoint = to.Endpoint
 	ctx := j.requests.context(Info{Destination: j.name, Source: j.call.Source, Trace: j.trace})
-	a := answer{from: to}
-	if b := j.destination.batcher; b != nil {
-		a.Attempt = b.Send(ctx, r, func() bool {
+	a := answer{from: to.Endpoint}
+	if to.batcher != nil {
+		a.Attempt = to.batcher.Send(ctx, r, func() bool {
 			a.superseded = j.superseded()
 			return a.superseded != ""
 		})

@@ -20,12 +20,15 @@ type limiter struct {
 	pausedUntil time.Time     // end of the pause, or zero
 }
 
-// setRate sets the maximum number of calls per second; 0 is unlimited.
+// setRate sets the maximum number of calls per second; 0 is unlimited. It also applies to the interval
+// since the last call.
 func (l *limiter) setRate(perSecond float64) {
+	before := l.interval
 	l.interval = 0
 	if perSecond > 0 {
 		l.interval = max(time.Duration(float64(time.Second)/perSecond), 1)
 	}
+	l.due = l.due.Add(l.interval - before)
 }
 
 // pauseUntil starts a pause until a time. It does not shorten an existing pause.

@@ -71,6 +71,21 @@ func TestLimiterCatchesUpLittle(t *testing.T) {
 	assert.True(t, l.next(now).IsZero())
 }
 
+// A new rate also applies to the call that waits.
+func TestLimiterAppliesANewRateAtOnce(t *testing.T) {
+	var l limiter
+	now := time.Now()
+	for _, seconds := range []int{1000, 10, 100} {
+		l.setRate(1 / float64(seconds))
+		if seconds == 1000 {
+			l.begin(now)
+		}
+		assert.WithinDuration(t, now.Add(time.Duration(seconds)*time.Second), l.next(now), catchUp)
+	}
+	l.setRate(0)
+	assert.Zero(t, l.next(now))
+}
+
 // TestRetryAfterOfOldURLIsIgnored checks that a Retry-After of the previous URL does not pause the
 // new one.
 func TestRetryAfterOfOldURLIsIgnored(t *testing.T) {

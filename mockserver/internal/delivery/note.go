@@ -105,13 +105,13 @@ func parseNote(text string) (n note) {
 type refusals string
 
 // others returns the webhooks that have not refused the call.
-func (r refusals) others(t *target) []webhook.Endpoint {
+func (r refusals) others(t *target) []endpoint {
 	if r == "" {
 		return t.endpoints
 	}
-	var others []webhook.Endpoint
+	var others []endpoint
 	for _, w := range t.endpoints {
-		if !r.have(t.Destination, w) {
+		if !r.have(t.Destination, w.Endpoint) {
 			others = append(others, w)
 		}
 	}
@@ -122,8 +122,8 @@ func (r refusals) others(t *target) []webhook.Endpoint {
 func (r refusals) with(t *target, refusing []webhook.Endpoint) refusals {
 	var ids []string
 	for _, w := range t.endpoints {
-		if r.have(t.Destination, w) {
-			ids = append(ids, webhookID(t.Destination, w))
+		if r.have(t.Destination, w.Endpoint) {
+			ids = append(ids, webhookID(t.Destination, w.Endpoint))
 		}
 	}
 	for _, w := range refusing {

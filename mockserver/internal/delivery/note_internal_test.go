@@ -96,15 +96,15 @@ func TestRefusalsFollowTheWebhooks(t *testing.T) {
 		var to target
 		to.Destination = &tracking.Destination{}
 		for _, url := range urls {
-			to.endpoints = append(to.endpoints, webhook.Endpoint{URL: url})
+			to.endpoints = append(to.endpoints, endpoint{Endpoint: webhook.Endpoint{URL: url}})
 		}
 		return &to
 	}
 	both := of("http://h/1", "http://h/2")
-	r := refusals("").with(both, both.endpoints[:1])
+	r := refusals("").with(both, []webhook.Endpoint{both.endpoints[0].Endpoint})
 	assert.Equal(t, both.endpoints, refusals("").others(both))
 	assert.Equal(t, both.endpoints[1:], r.others(both))
 	assert.Equal(t, r, r.with(both, nil))
-	assert.Empty(t, r.with(both, both.endpoints[1:]).others(both))
+	assert.Empty(t, r.with(both, []webhook.Endpoint{both.endpoints[1].Endpoint}).others(both))
 	assert.Empty(t, r.with(of("http://h/2", "http://h/3"), nil), "the webhook no longer exists")
 }

@@ -292,10 +292,10 @@ func (qs *userQueues) queue(user event.Key) *userQueue {
 	return q
 }
 
-// wake is called after the call at position changed has changed. It makes the waiting calls
-// check again whether they may be attempted. If the first unfinished call comes earlier, or comes
-// later, is active and has not failed, only that call is notified, because checking thousands of waiting
-// calls is slow. If the entry of the first call is parked, wake resumes it. The lock is held.
+// wake is called after the call at position changed has changed. It makes waiting calls check again
+// whether they may be attempted. Checks by thousands of calls are slow, so wake notifies only the first
+// unfinished call if that call comes before the changed call, or if it comes after it, is active and has
+// not failed. If the entry of the first call is parked, wake resumes it. The lock is held.
 func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	if q.attempted == changed {
 		q.attempted = 0

@@ -113,32 +113,45 @@ type Worker struct {
 	wake      context.CancelFunc // makes next check again
 }
 
-// A target contains the settings of a destination, its URLs, its compiled redaction and transform, and its
-// batches.
+// A target contains the settings of a destination, its webhooks, and its compiled redaction and
+// transform.
 type target struct {
 	*tracking.Destination
-	endpoints []webhook.Endpoint
+	endpoints []endpoint
 	redaction *redact.Rules
 	transform webhook.Transform
-	batcher   *sender.Batcher // nil if each call has its own request
+}
+
+// An endpoint is a webhook of a target.
+type endpoint struct {
+	webhook.Endpoint
+	batcher *sender.Batcher // nil if each call has its own request
 }
 
 // batchRequests is the default of Destination.Concurrency for batches.
 const batchRequests = 4
 
+// isBatched reports whether a request may contain several calls.
+func (t *target) isBatched() bool { return t.Batches().Calls > 0 }
+
 // newTarget returns the target of a destination.
 func (w *Worker) newTarget(d *tracking.Destination) *target {
 	t := &target{
-		Destination: d, endpoints: d.Endpoints(),
-		redaction: d.Redact.Rules(w.RedactKey), transform: settings.Transform(w.Transforms, d.Transform),
+		Destination: d,
+		redaction:   d.Redact.Rules(w.RedactKey), transform: settings.Transform(w.Transforms, d.Transform),
 	}
-	if d.Batches().Calls > 0 {
-		t.batcher = sender.NewBatcher(&d.Settings, func(ctx context.Context, r sender.Request) webhook.Attempt {
-			if !w.maySend(t) { // the calls have waited for the batch
-				return webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
-			}
-			return w.Sender.Send(ctx, r)
-		})
+	send := func(ctx context.Context, r sender.Request) webhook.Attempt {
+		if !w.maySend(t) { // the calls have waited for the batch
+			return webhook.Attempt{Verdict: webhook.Temporary, Reason: webhook.ReasonCanceled}
+		}
+		return w.Sender.Send(ctx, r)
+	}
+	for _, e := range d.Endpoints() {
+		to := endpoint{Endpoint: e}
+		if t.isBatched() {
+			to.batcher = sender.NewBatcher(&d.Settings, cmp.Or(d.Concurrency, batchRequests), send)
+		}
+		t.endpoints = append(t.endpoints, to)
 	}
 	return t
 }
@@ -154,7 +167,7 @@ func (w *Worker) maySend(t *target) bool {
 
 // maxCalls returns the maximum number of calls in flight to a target.
 func (w *Worker) maxCalls(t *target) int {
-	if t.batcher != nil {
+	if t.isBatched() {
 		return t.Batches().Calls * cmp.Or(t.Concurrency, batchRequests)
 	}
 	return cmp.Or(t.Concurrency, w.Concurrency)
@@ -252,6 +265,9 @@ func (w *Worker) Stop() {
 	<-w.done
 	w.requests.concurrent.Wait()
 }
+
+// IsStopped reports whether Abort or Stop was called.
+func (w *Worker) IsStopped() bool { return w.requests.parent.Err() != nil }
 
 // Wait waits until a drained worker has ended, or returns the error of ctx.
 func (w *Worker) Wait(ctx context.Context) error {

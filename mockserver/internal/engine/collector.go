@@ -175,16 +175,21 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 			return fmt.Errorf("mockserver: destination %q: %w", name, err)
 		}
 	}
+	for _, d := range all.Destinations { // after all steps that can fail
+		c.workers.of(d.Name).Update(d, nil)
+	}
 	c.settings.stored = stored
 	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey, c.config.RedactKey)})
 	return nil
 }
 
-// attach starts a destination, or updates its settings.
+// attach starts a new destination, or updates a destination whose sources have changed.
 func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	w := c.workers.of(d.Name)
+	if w != nil && w.IsStopped() { // its removal has failed
+		w = nil
+	}
 	if w != nil && slices.Equal(w.Destination().Sources, d.Sources) {
-		w.Update(d, nil)
 		return nil
 	}
 	reader, err := c.reader(ctx, d.Name, d.Sources)
@@ -263,18 +268,19 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (journa
 	return c.reader(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
-// detach stops a worker and deletes its destination.
+// detach stops a worker and deletes its destination. If it fails, the stopped worker remains, so that the
+// next change detaches it again.
 func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	name := w.Destination().Name
 	w.Stop()
-	c.workers.mu.Lock()
-	delete(c.workers.byName, name)
-	c.workers.mu.Unlock()
 	c.forget(name)
 	l, err := c.ledgerOf(ctx, name)
 	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), newAliasStore(c.config.State, name).forget(ctx)); err != nil {
 		return err
 	}
+	c.workers.mu.Lock()
+	delete(c.workers.byName, name)
+	c.workers.mu.Unlock()
 	c.config.Logger.Warn("destination removed with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 	return nil
 }
@@ -315,8 +321,8 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 func (c *Collector) Close() error {
 	c.Drain()
 	c.settings.unfollow()
-	defer c.gone.wait() // after close has released the lock
-	defer c.newPauses.wait()
+	defer c.gone.writing.Wait() // after close has released the lock
+	defer c.newPauses.writing.Wait()
 	return c.close()
 }
 

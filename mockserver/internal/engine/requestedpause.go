@@ -64,9 +64,6 @@ func (w *backgroundWriter[V]) write(destination string, v V) {
 	}
 }
 
-// wait waits for the writes in progress. The caller must have stopped the workers.
-func (w *backgroundWriter[V]) wait() { w.writing.Wait() }
-
 // onPause stores a requested pause in the background.
 func (c *Collector) onPause(d *tracking.Destination, until time.Time) {
 	p := requestedPause{until.UTC(), digestOfURLs(d)}

@@ -75,7 +75,8 @@ func (c *Collector) Configured() settings.Settings { return c.settings.now.Load(
 // Apply replaces the settings of the configuration. Settings that were created at run time stay.
 // No accepted calls are lost: existing destinations continue, new destinations get the calls
 // received from now on, and removed destinations are deleted with their pending calls. If Apply
-// fails, some settings may remain unchanged. If the error is a *webhook.FieldError, all do.
+// fails, the settings remain unchanged, but some destinations may already be added or removed, or have
+// other sources, unless the error is a *webhook.FieldError.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()

@@ -60,9 +60,9 @@ var optionFields = []optionField{
 		time.ParseDuration, "must be a duration such as 10m, or empty")),
 	parse("maxPerSecond", "Maximum calls per second", "no limit", "decimal", func(d *tracking.Destination) *float64 { return &d.MaxPerSecond },
 		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "must be a number such as 50 or 0.5, or empty"),
-	parse("concurrency", "Maximum concurrent calls", "as configured", "numeric", func(d *tracking.Destination) *int { return &d.Concurrency },
+	parse("concurrency", "Maximum concurrent requests", "as configured", "numeric", func(d *tracking.Destination) *int { return &d.Concurrency },
 		strconv.Atoi, "must be a whole number such as 8, or empty").
-		explained("With batches, this is the number of concurrent requests, and the default is 4."),
+		explained("The limit applies to each URL. With batches, the default is 4."),
 	parse("batch.calls", "Calls per request", "1", "numeric", func(d *tracking.Destination) *int { return &d.Batch.Calls },
 		strconv.Atoi, "must be a whole number such as 100, or empty").
 		explained("With more than one, the body is a JSON array. The response can refuse single calls. A relay always sends batches, by default of up to 100 calls."),

@@ -161,6 +161,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 	for e := range q.all {
 		q.release(e)
 	}
+	clear(q.leased) // their results have no effect
 	delete(j.queues, destination)
 	return nil
 }

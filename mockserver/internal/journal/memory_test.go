@@ -80,8 +80,13 @@ func TestMemoryJournalReleasesMemory(t *testing.T) {
 	assert.Zero(t, used())
 	require.NoError(t, j.Replay(t.Context(), "a", calls, nil, tracking.StateFailed))
 	assert.Greater(t, used(), int64(2_000))
+	lease, err := readers["a"].Next(t.Context(), journal.Want{})
+	require.NoError(t, err)
 	require.NoError(t, j.Detach(t.Context(), "a"))
 	assert.Zero(t, used())
+	require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{pending, done}}))
+	lease.Return()
+	assert.Zero(t, used(), "the result has no effect")
 }
 
 func TestFailedCallsAreBounded(t *testing.T) {

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,15 +15,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Batcher sends the requests of concurrent callers to one destination in batches; see
+// A Batcher sends the requests of concurrent callers to one webhook in batches; see
 // [webhook.Batch]. Its methods are safe for concurrent use.
 type Batcher struct {
 	format format
 	limits webhook.Batch
 	send   func(ctx context.Context, r Request) webhook.Attempt
+	slots  chan struct{} // contains a value for each batch that is being sent
 
-	mu   sync.Mutex        // guards the fields below
-	open map[string]*batch // batches that accept requests, by URL
+	mu   sync.Mutex // guards open
+	open *batch     // accepts requests; nil if there is none
 }
 
 // A batch is a group of requests that are sent together. The caller that opens it sends it.
@@ -36,10 +38,10 @@ type batch struct {
 	done     chan struct{} // closed after results is set
 }
 
-// NewBatcher returns a Batcher for a destination with these settings, which must have batches. send
-// sends a request.
-func NewBatcher(settings *webhook.Settings, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
-	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, open: map[string]*batch{}}
+// NewBatcher returns a Batcher for a webhook of a destination with these settings, which must have
+// batches. It sends up to concurrency batches at the same time. send sends a request.
+func NewBatcher(settings *webhook.Settings, concurrency int, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
+	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, slots: make(chan struct{}, concurrency)}
 }
 
 // A format builds the batches of a destination. Its methods are safe for concurrent use.
@@ -109,7 +111,8 @@ func refusals(body []byte) (refused map[string]webhook.FailedCall, ok bool) {
 }
 
 // Send adds a request of [NewElement] to a batch, waits for the response, and returns the result
-// for its call. The context of the batch's first request applies to the whole batch.
+// for its call. All requests must have the same Endpoint. The context of the batch's first request
+// applies to the whole batch.
 //
 // Just before the batch is sent, Send calls isObsolete. If it returns true, the request is not sent, and
 // the Attempt is canceled.
@@ -117,7 +120,12 @@ func (b *Batcher) Send(ctx context.Context, r Request, isObsolete func() bool) w
 	group, index := b.add(r)
 	if index == 0 {
 		pause.Until(ctx, time.Now().Add(time.Duration(b.limits.Wait)), group.full)
-		b.close(r.Endpoint.URL, group)
+		select { // in the meantime, the batch accepts requests
+		case b.slots <- struct{}{}:
+			defer func() { <-b.slots }()
+		case <-ctx.Done():
+		}
+		b.close(group)
 	}
 	<-group.full
 	group.obsolete[index] = isObsolete()
@@ -153,43 +161,42 @@ func (b *Batcher) exchangeCurrent(ctx context.Context, group *batch) {
 	}
 }
 
-// add adds a request to the open batch of its URL, and returns its index in the batch.
+// add adds a request to the open batch, and returns its index in the batch.
 func (b *Batcher) add(r Request) (group *batch, index int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	size := len(r.Body) + len(",")
-	group = b.open[r.Endpoint.URL]
-	if group != nil && group.bytes+size > b.limits.Bytes {
-		b.closeLocked(r.Endpoint.URL, group)
-		group = nil
+	if b.open != nil && b.open.bytes+size > b.limits.Bytes {
+		b.closeOpen()
 	}
-	if group == nil {
+	if b.open == nil {
 		before, after := b.format.enclose(time.Time{})
-		group = &batch{bytes: len(before + after), full: make(chan struct{}), done: make(chan struct{})}
-		b.open[r.Endpoint.URL] = group
+		b.open = &batch{bytes: len(before + after), full: make(chan struct{}), done: make(chan struct{})}
 	}
+	group = b.open
 	group.requests = append(group.requests, r)
 	group.checks.Add(1)
 	group.bytes += size
 	if len(group.requests) == b.limits.Calls || group.bytes >= b.limits.Bytes {
-		b.closeLocked(r.Endpoint.URL, group)
+		b.closeOpen()
 	}
 	return group, len(group.requests) - 1
 }
 
 // close makes a batch accept no more requests.
-func (b *Batcher) close(url string, group *batch) {
+func (b *Batcher) close(group *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closeLocked(url, group)
+	if b.open == group {
+		b.closeOpen()
+	}
 }
 
-func (b *Batcher) closeLocked(url string, group *batch) {
-	if b.open[url] == group {
-		delete(b.open, url)
-		group.obsolete = make([]bool, len(group.requests))
-		close(group.full)
-	}
+// closeOpen closes the open batch. The lock must be held.
+func (b *Batcher) closeOpen() {
+	b.open.obsolete = make([]bool, len(b.open.requests))
+	close(b.open.full)
+	b.open = nil
 }
 
 // exchange sends requests as one batch and returns the result for each. If the receiver refuses the
@@ -245,7 +252,7 @@ func newBatchRequest(f format, requests []Request, now time.Time) (Request, erro
 // share returns the result of a batch for each of its calls.
 func share(a webhook.Attempt, requests []Request, refused map[string]webhook.FailedCall) []webhook.Attempt {
 	if len(a.ResponseBody) > KeptBody {
-		a.ResponseBody = a.ResponseBody[:KeptBody:KeptBody]
+		a.ResponseBody = bytes.Clone(a.ResponseBody[:KeptBody]) // does not retain the rest
 	}
 	a.Calls, a.Shared = len(requests), true
 	results, lowest := make([]webhook.Attempt, len(requests)), 0

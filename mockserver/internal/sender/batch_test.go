@@ -63,7 +63,7 @@ func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ..
 	s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 	require.NoError(t, err)
 	settings := &webhook.Settings{Batch: batch, SharedSecret: "s3cret", Signature: webhook.SignatureBoth}
-	b := sender.NewBatcher(settings, s.Send)
+	b := sender.NewBatcher(settings, 4, s.Send)
 	return func(ids ...string) []webhook.Attempt {
 		results := make([]webhook.Attempt, len(ids))
 		var all sync.WaitGroup
@@ -196,7 +196,7 @@ func TestCanceledBatch(t *testing.T) {
 		s, err := sender.New(webhook.SenderConfig{Transport: &batchReceiver{}}, nil)
 		require.NoError(t, err)
 		settings := &webhook.Settings{Batch: webhook.Batch{Calls: 10}}
-		b := sender.NewBatcher(settings, s.Send)
+		b := sender.NewBatcher(settings, 4, s.Send)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		began := time.Now()
@@ -218,7 +218,7 @@ func TestOneResultOfARequestIsNotShared(t *testing.T) {
 		}}
 		s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 		require.NoError(t, err)
-		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 5}}, s.Send)
+		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 5}}, 4, s.Send)
 		var shared [5]bool
 		for i, attempt := range []int{1, 3, 2, 1, 1} { // the first is obsolete; the others are sent in two requests
 			go func() {
@@ -230,4 +230,49 @@ func TestOneResultOfARequestIsNotShared(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, [5]bool{false, true, false, false, true}, shared)
 	})
+}
+
+// TestBatchesInFlightAreLimited checks that a batch that waits for another one accepts calls until it is
+// sent.
+func TestBatchesInFlightAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		running, most := 0, 0
+		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 10, Wait: webhook.Duration(10 * time.Millisecond)}}, 2, func(_ context.Context, r sender.Request) webhook.Attempt {
+			mu.Lock()
+			sizes, running = append(sizes, r.Calls), running+1
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			running--
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		var all sync.WaitGroup
+		for range 15 {
+			all.Go(func() {
+				a := b.Send(t.Context(), sender.Request{Body: []byte("{}")}, func() bool { return false })
+				assert.Equal(t, webhook.Success, a.Verdict)
+			})
+			time.Sleep(50 * time.Millisecond)
+		}
+		all.Wait()
+		assert.Equal(t, 2, most)
+		assert.Equal(t, []int{1, 1, 10, 3}, sizes)
+	})
+}
+
+// TestBatchDoesNotRetainLongResponses checks that the results do not share the memory of a response of which
+// they contain only the beginning.
+func TestBatchDoesNotRetainLongResponses(t *testing.T) {
+	long := make([]byte, 2*sender.KeptBody)
+	b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 2, Wait: 1}}, 1, func(context.Context, sender.Request) webhook.Attempt {
+		return webhook.Attempt{Status: http.StatusInternalServerError, Verdict: webhook.Temporary, ResponseBody: long}
+	})
+	a := b.Send(t.Context(), sender.Request{Body: []byte("{}")}, func() bool { return false })
+	long[0] = 'x'
+	require.Len(t, a.ResponseBody, sender.KeptBody)
+	assert.Zero(t, a.ResponseBody[0])
 }

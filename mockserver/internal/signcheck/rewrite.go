@@ -3,6 +3,7 @@ package signcheck
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -48,15 +49,10 @@ func rewrite(doc []byte, s style) []byte {
 }
 
 func appendEscape(out []byte, r rune) []byte {
-	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
-		return appendUnit(appendUnit(out, high), low)
+	for _, unit := range utf16.AppendRune(nil, r) {
+		out = fmt.Appendf(out, `\u%04x`, unit)
 	}
-	return appendUnit(out, r)
-}
-
-func appendUnit(out []byte, unit rune) []byte {
-	const hex = "0123456789abcdef"
-	return append(out, '\\', 'u', hex[unit>>12&15], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
+	return out
 }
 
 func indent(doc []byte, by string) []byte {

@@ -109,7 +109,8 @@ func (w *deletionWork) flush(ctx context.Context, e *emitter, sent int) error {
 	if err := w.emit(ctx, e, w.record.Sent < w.maybeStored); err != nil {
 		return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
 	}
-	return w.emitted(e, w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }))
+	e.reset()
+	return w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() })
 }
 
 // erase removes the users from the lists of audiences and computed traits.

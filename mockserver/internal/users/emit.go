@@ -22,8 +22,9 @@ const (
 	emitBytes = 256 << 10
 )
 
-// emit stores the added calls. perhapsStored reports that some of them may already be stored,
-// after a crash or a failed attempt. In this case, emit removes known calls first.
+// emit stores the added calls, and marks them as known: they are not stored again, and Superseded
+// recognizes them. perhapsStored reports that some of them may already be stored, after a crash or a
+// failed attempt. In this case, emit removes known calls first.
 func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	b := e.batch(time.Now())
 	if perhapsStored {
@@ -33,38 +34,19 @@ func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) erro
 		return nil
 	}
 	err := u.config.Journal.Append(ctx, b)
-	if err == nil {
-		u.config.Observer.Observe(event.Accepted{Batch: b})
-	}
 	var partly *journal.AppendError
-	if errors.As(err, &partly) {
-		return errors.Join(err, u.learn(ctx, b, partly))
-	}
-	return err
-}
-
-// emitted discards the calls of a stored batch. If err is not nil, the record could not be
-// updated. emitted then marks the calls as known, so that they are not stored again.
-func (u *Service) emitted(e *emitter, err error) error {
-	if err != nil {
-		for _, c := range e.calls {
-			u.config.Known.Add(e.source, c.id)
+	switch {
+	case errors.As(err, &partly):
+		known := make(chan int, 1)
+		go func() { known <- partly.Stored() }() // returns at the latest when the journal closes
+		select {
+		case n := <-known:
+			b.Calls = b.Calls[:n]
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
 		}
-	}
-	clear(e.calls)
-	e.calls, e.bytes = e.calls[:0], 0
-	return err
-}
-
-// learn marks the calls of a partly stored batch as known.
-func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
-	known := make(chan int, 1)
-	go func() { known <- partly.Stored() }() // returns at the latest when the journal closes
-	select {
-	case n := <-known:
-		b.Calls = b.Calls[:n]
-	case <-ctx.Done():
-		return ctx.Err()
+	case err != nil:
+		return err
 	}
 	for i := range b.Calls {
 		u.config.Known.Add(b.Source, b.Calls[i].ID)
@@ -72,7 +54,7 @@ func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.Appe
 	if len(b.Calls) > 0 {
 		u.config.Observer.Observe(event.Accepted{Batch: b})
 	}
-	return nil
+	return err
 }
 
 // An emitter creates the calls of one deletion request or sync, in batches. It encodes the
@@ -110,6 +92,12 @@ func newEmitter(typ, source string, timestamp time.Time, destinations []string, 
 func (e *emitter) add(id, userID string, traits []byte) {
 	e.calls = append(e.calls, syntheticCall{id, userID, traits})
 	e.bytes += len(id) + len(userID) + len(traits) + len(e.common)
+}
+
+// reset discards the added calls.
+func (e *emitter) reset() {
+	clear(e.calls)
+	e.calls, e.bytes = e.calls[:0], 0
 }
 
 // full reports whether the batch has enough calls or bytes.

@@ -137,6 +137,41 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 	})
 }
 
+// TestListBeingSentSupersedes checks that a call of the previous list is not sent after the call that a
+// list has created, even if the rest of that list waits.
+func TestListBeingSentSupersedes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, box := oneSource(hooks("crm")...)
+		config.BatchCalls = 1
+		c := start(t, config)
+		box.answers(func(string) int { return 503 })
+		s, err := c.Users().StartSync(t.Context(), big("ada"))
+		require.NoError(t, err)
+		_, err = c.Users().WaitSync(t.Context(), s.ID)
+		require.NoError(t, err)
+		first := c.History().Records(nil)[0].Call
+		s, err = c.Users().StartSync(t.Context(), big(numbered(100)...)) // more calls than may be pending
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		s, err = c.Users().Sync(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.Equal(t, users.SyncRunning, s.State)
+		require.Positive(t, s.Sent)
+		assert.NotEmpty(t, c.Users().Superseded(t.Context(), &first))
+		box.answers(nil)
+		_, err = c.Users().WaitSync(t.Context(), s.ID)
+		require.NoError(t, err)
+		settle(t, c)
+		var ada []string
+		for _, n := range box.received() {
+			if strings.HasPrefix(n, "crm ada") {
+				ada = append(ada, n)
+			}
+		}
+		assert.Equal(t, []string{"crm ada big_spenders=false"}, ada)
+	})
+}
+
 func TestReplayAfterForgetKeepsTheNewList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, box := run(t, hooks("crm")...)

@@ -211,9 +211,10 @@ func (w *syncWork) flush(ctx context.Context) error {
 		}
 	}
 	w.room -= n
-	return w.emitted(w.emitter, w.note(ctx, func(r *computationRecord) {
+	w.emitter.reset()
+	return w.note(ctx, func(r *computationRecord) {
 		r.next().Sent, r.next().Waiting = r.next().Sent+n, ""
-	}))
+	})
 }
 
 // wait waits for a duration. It stores the reason in the record.

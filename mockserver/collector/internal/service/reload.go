@@ -26,8 +26,8 @@ const maxDebounce = time.Second
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
 // telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns
 // the names of the other changed settings, which require a restart. If it returns an error, the
-// current configuration stays in effect, except for destinations that were changed before the store
-// failed; the next reload changes the others.
+// current configuration stays in effect. If the store failed, some destinations may already be added or
+// removed, or have other sources; the next reload completes the change.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()

@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A stuckJournal detaches no destination while the disk is full.
+type stuckJournal struct {
+	journal.Journal
+	full atomic.Bool
+}
+
+func (j *stuckJournal) Detach(ctx context.Context, destination string) error {
+	if j.full.Load() {
+		return errors.New("the disk is full")
+	}
+	return j.Journal.Detach(ctx, destination)
+}
+
+// TestFailedRemovalIsRepeated checks that a destination whose removal has failed is removed later, or
+// works again if it is configured again.
+func TestFailedRemovalIsRepeated(t *testing.T) {
+	crm := settings.Settings{Destinations: []tracking.Destination{hook("crm")}}
+	for name, test := range map[string]struct {
+		remove, later func(c *engine.Collector) error
+		kept          bool
+	}{
+		"reloaded again": {func(c *engine.Collector) error { return c.Apply(t.Context(), settings.Settings{}) }, func(c *engine.Collector) error { return c.Apply(t.Context(), settings.Settings{}) }, false},
+		"kept":           {func(c *engine.Collector) error { return c.Apply(t.Context(), settings.Settings{}) }, func(c *engine.Collector) error { return c.Apply(t.Context(), crm) }, true},
+		"in the API": {func(c *engine.Collector) error { return c.RemoveDestination(t.Context(), "crm", true) }, func(*engine.Collector) error {
+			time.Sleep(time.Minute)
+			return nil
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &stuckJournal{Journal: journal.NewMemory(0)}
+				c := newCollector(t, engine.Config{Journal: j, WrapTransport: answering(func(string) (int, string) { return 200, "" })})
+				if name == "in the API" {
+					require.NoError(t, c.AddDestination(t.Context(), crm.Destinations[0]))
+				} else {
+					require.NoError(t, c.Apply(t.Context(), crm))
+				}
+				j.full.Store(true)
+				require.ErrorContains(t, test.remove(c), "the disk is full")
+				time.Sleep(10 * time.Second)
+				j.full.Store(false)
+				require.NoError(t, test.later(c))
+				send(t, c, "m", 3)
+				synctest.Wait()
+				ledgers, err := c.Ledger(t.Context())
+				require.NoError(t, err)
+				if !test.kept {
+					assert.Empty(t, ledgers, "the journal still stores calls for the destination")
+					assert.Empty(t, c.Status())
+					return
+				}
+				require.Len(t, ledgers, 1)
+				assert.EqualValues(t, 3, ledgers[0].Delivered)
+			})
+		})
+	}
+}
+
+// TestFailedApplyKeepsSettings checks that a change that cannot add a destination changes no other
+// destination, and can be repeated.
+func TestFailedApplyKeepsSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		urls := make(chan string, 2)
+		j := &slowJournal{journal.NewMemory(0), errors.New("the disk is full")}
+		c := newCollector(t, engine.Config{
+			Journal: j, Destinations: []tracking.Destination{hook("crm")},
+			Sender: webhook.SenderConfig{Transport: receiver(func(r *http.Request) error {
+				urls <- r.URL.String()
+				return nil
+			})},
+		})
+		changed := hook("crm")
+		changed.Webhooks[0].URL = "http://new/"
+		both := settings.Settings{Destinations: []tracking.Destination{changed, hook("ads")}}
+		require.ErrorIs(t, c.Apply(t.Context(), both), j.err)
+		send(t, c, "m", 1)
+		assert.Equal(t, "http://h/", <-urls)
+		j.err = nil
+		require.NoError(t, c.Apply(t.Context(), both))
+		send(t, c, "n", 1)
+		assert.ElementsMatch(t, []string{"http://new/", "http://h/"}, []string{<-urls, <-urls})
+	})
+}
