@@ -58,11 +58,8 @@ not respond; 2 if the command line or the file is invalid.`,
 		if err != nil {
 			return err
 		}
-		err = printResponse(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
-			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
-				return place(file, doc.Line([]any{"expect", i}))
-			})))
-			return err
+		err = printResponse(cmd, &c, report, "expectations", func(out *printer, report expect.Report) {
+			fmt.Fprintln(out, plainLines(report.Text(func(i int) string { return place(file, doc.Line([]any{"expect", i})) })))
 		})
 		if err == nil && !report.read.OK {
 			err = errReported

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -139,7 +138,7 @@ func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, er
 func (f followed) Details(ctx context.Context, a live.Activity) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, followWait)
 	defer cancel()
-	var out bytes.Buffer
+	var out printer
 	if a.Kind == "refused" || a.Kind == "rejected" {
 		r, err := f.rejection(ctx, a)
 		if err != nil {
@@ -155,7 +154,7 @@ func (f followed) Details(ctx context.Context, a live.Activity) (string, error) 
 	}
 	one, list, err := f.client.getOne(ctx, pathOf(a))
 	if err == nil {
-		err = one.read.write(&out, list.read.Attempts)
+		one.read.write(&out, list.read.Attempts)
 	}
 	return out.String(), err
 }

@@ -50,12 +50,22 @@ func (o *output) String() string { return string(*o) }
 // data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// write calls print if the format is a data format, and text otherwise.
-func (o *output) write(cmd *cobra.Command, v any, list string, text func(out io.Writer) error) error {
+// write calls print if the format is a data format. Otherwise it prints the text that text writes.
+func (o *output) write(cmd *cobra.Command, v any, list string, text func(out *printer)) error {
+	out := cmd.OutOrStdout()
 	if o.data() {
-		return o.print(cmd.OutOrStdout(), v, list)
+		return o.print(out, v, list)
 	}
-	return text(cmd.OutOrStdout())
+	p := printer{columns: columnsOf(out)}
+	text(&p)
+	_, err := p.WriteTo(out)
+	return err
+}
+
+// A printer collects text to print.
+type printer struct {
+	bytes.Buffer
+	columns int // width of the terminal; 0 for no limit
 }
 
 // print prints a value, or a raw response, as data. In the format jsonl, it prints each element of the

@@ -132,6 +132,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
+		if invalid.GetValue() == "" {
+			return usagef("--%s is empty: see %s --help", f.Name, cmd.CommandPath())
+		}
 		return usagef("invalid --%s %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
 	}
 	return usagef("%w: see %s --help", err, cmd.CommandPath())
