@@ -33,9 +33,6 @@ func (f followed) Activity(ctx context.Context, after string, limit int, newest 
 	ctx, cancel := context.WithTimeout(ctx, 2*followWait)
 	defer cancel()
 	q := maps.Clone(f.query)
-	if q == nil {
-		q = url.Values{}
-	}
 	q.Set("limit", strconv.Itoa(limit))
 	q.Set("wait", strconv.Itoa(int(followWait/time.Second)))
 	q.Set("newest", strconv.FormatBool(newest))

@@ -85,7 +85,7 @@ func (o *output) print(out io.Writer, v any, list string) error {
 	return writeJSON(out, data)
 }
 
-// printLines prints each element of a field of an object on its own line.
+// printLines prints each element of a field of a compact object on its own line.
 func printLines(out io.Writer, data []byte, list string) error {
 	lines := []json.RawMessage{data}
 	var members map[string]json.RawMessage
@@ -96,11 +96,7 @@ func printLines(out io.Writer, data []byte, list string) error {
 		}
 	}
 	for _, line := range lines {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, line); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(out, compact.String()); err != nil {
+		if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
 			return err
 		}
 	}
