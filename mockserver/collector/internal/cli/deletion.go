@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -84,7 +85,7 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
 	ctx := cmd.Context()
 	var d response[users.Deletion]
-	complete, err := pollFor(ctx, wait, "deletion request "+id, func() (complete bool, err error) {
+	complete, err := pollFor(ctx, wait, "deletion request "+id, func(ctx context.Context) (complete bool, err error) {
 		d, err = get[users.Deletion](ctx, c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})

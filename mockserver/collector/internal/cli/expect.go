@@ -19,10 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 )
 
-// expectPatience is added to the timeout of the request, so that the response can still arrive after
-// the wait for calls.
-const expectPatience = 30 * time.Second
-
 func newExpect() *cobra.Command {
 	var c client
 	var file string
@@ -93,7 +89,7 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 	if err != nil {
 		return report, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, request.Within+expectPatience)
+	ctx, cancel := context.WithTimeout(ctx, request.Within+grace)
 	defer cancel()
 	req, err := c.requestTo(ctx, http.MethodPost, "/expect", bytes.NewReader(body))
 	if err != nil {

@@ -190,7 +190,11 @@ func curl(options, url string, header http.Header, body string) string {
 	command := strings.TrimSpace("curl -g "+options) + " " + copyas.Shell(url)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
-			command += " \\\n  -H " + copyas.Shell(name+": "+value)
+			line := name + ": " + value
+			if value == "" {
+				line = name + ";" // curl syntax for a header without a value
+			}
+			command += " \\\n  -H " + copyas.Shell(line)
 		}
 	}
 	return command + " \\\n  --data-raw " + copyas.Shell(body)

@@ -295,7 +295,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	if err != nil {
 		return sent, false, err
 	}
-	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func() (bool, error) {
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func(ctx context.Context) (bool, error) {
 		found, err := c.find(ctx, byID(id))
 		if len(found) == 0 {
 			return false, err
