@@ -98,7 +98,6 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	if err != nil {
 		return r, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	err = c.do(req, &r)
 	return r, err
 }
@@ -130,7 +129,7 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
 }
 
-// requestTo returns a request for any path of the collector.
+// requestTo returns a request for any path of the collector. A body is JSON by default.
 func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
@@ -140,6 +139,7 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	token, err := c.token()
 	if err != nil {
 		return nil, err

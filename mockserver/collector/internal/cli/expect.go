@@ -95,7 +95,6 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 	if err != nil {
 		return report, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	status, data, err := c.exchange(req)
 	switch {
 	case err != nil:
