@@ -38,7 +38,7 @@ func self(role string, args ...string) (*harness.Process, error) {
 	return harness.Start(program, args, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), roleVariable+"="+role) })
 }
 
-// driveLimit is the longest time that a driver may take.
+// driveLimit is the longest time that a driver may take, in addition to the duration of its calls.
 const driveLimit = 3 * time.Minute
 
 // drive runs a driver process and returns its result.
@@ -51,7 +51,7 @@ func drive(j job) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	limit := time.AfterFunc(driveLimit, p.Kill)
+	limit := time.AfterFunc(j.Duration+driveLimit, p.Kill)
 	defer limit.Stop()
 	if err := p.Wait(); err != nil {
 		return r, fmt.Errorf("driver of %s: %w\n%s", j.Client, err, p.Log())

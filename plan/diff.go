@@ -53,8 +53,9 @@ func (c Change) String() string {
 }
 
 // Diff returns the changes from the plan old to the plan new. The changes of events in old come
-// first, in file order, and then the events that are only in new. Diff ignores titles,
-// descriptions and examples.
+// first, in file order, and then the events that are only in new. If only one of the plans has an
+// entry for a name, Diff compares it with the entry for any name in the other plan, if there is
+// one. Diff ignores titles, descriptions and examples.
 //
 // Diff compares types, required and additional properties, enums, formats, patterns and
 // bounds, also in items and $ref targets. A change to any other keyword is
@@ -63,22 +64,29 @@ func Diff(old, new *Plan) []Change {
 	d := &differ{}
 	for _, before := range old.events {
 		d.event = before
-		after := new.index[eventKey{before.Type, before.Name}]
-		if after == nil {
+		after := new.Find(before.Type, before.Name)
+		if after == nil || after.Name != before.Name {
 			d.removed(before, new)
-			continue
 		}
-		d.compared = map[[2]*Schema]bool{}
-		d.schema("/"+before.Member, before.Schema, after.Schema)
+		d.entries(before, after)
 	}
 	for _, after := range new.events {
-		if old.index[eventKey{after.Type, after.Name}] == nil {
+		if before := old.Find(after.Type, after.Name); before == nil || before.Name != after.Name {
 			d.event = after
 			d.add(0, after.Line, "", "was added", !old.Judges(after.Type), false)
+			d.entries(before, after)
 		}
 	}
 	d.common(old, new)
 	return d.changes
+}
+
+// entries compares the schemas of two entries, if there are two.
+func (d *differ) entries(before, after *Event) {
+	if before != nil && after != nil {
+		d.compared = map[[2]*Schema]bool{}
+		d.schema("/"+before.Member, before.Schema, after.Schema)
+	}
 }
 
 // A differ collects the changes between two plans.
@@ -274,6 +282,9 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		new, ok := after.Property(old.Name)
 		if !ok {
 			d.add(old.Line, after.Line, at, "was removed", after.Closed, true)
+			if after.Additional != nil { // it still applies to the property
+				d.schema(at, old.Schema, after.Additional)
+			}
 			continue
 		}
 		if new.Required != old.Required {

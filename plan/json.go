@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 )
@@ -53,9 +52,6 @@ type jsonReader struct {
 
 // parseJSON parses a text that consists of one JSON value.
 func parseJSON(text []byte, nodes *int) (*node, error) {
-	if !utf8.Valid(text) {
-		return nil, errors.New("is not UTF-8")
-	}
 	r := &jsonReader{Scanner: jsonscan.New(text), text: text, nodes: nodes, line: 1}
 	n, err := r.value(0)
 	if err == nil {

@@ -280,6 +280,20 @@ func TestProtocolsExports(t *testing.T) {
 	}
 }
 
+// TestNameOfExport checks that the name is read from each object that can contain the rules.
+func TestNameOfExport(t *testing.T) {
+	const object = `{"name":"shop","rules":[]}`
+	for _, text := range []string{object, `{"data":` + object + `}`, `{"trackingPlan":` + object + `}`, `{"data":{"trackingPlan":` + object + `}}`} {
+		p, err := plan.Parse("plan.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Name() != "shop" {
+			t.Errorf("%s: the name is %q", text, p.Name())
+		}
+	}
+}
+
 // kindsAndPointers returns the kinds and pointers of a call's violations.
 func kindsAndPointers(p *plan.Plan, call string) string {
 	var got []string

@@ -17,8 +17,13 @@ func isExport(root *node) bool {
 	return root.kind == arrayNode || exportRules(root) != nil
 }
 
+// exportObjects returns the objects that can contain the rules and the name of a plan. Some may be nil.
+func exportObjects(root *node) []*node {
+	return []*node{root, root.get("data"), root.get("trackingPlan"), root.get("data").get("trackingPlan")}
+}
+
 func exportRules(root *node) *node {
-	for _, n := range []*node{root, root.get("data"), root.get("trackingPlan"), root.get("data").get("trackingPlan")} {
+	for _, n := range exportObjects(root) {
 		if rules := n.get("rules"); rules != nil {
 			return rules
 		}
@@ -31,7 +36,7 @@ func exportRules(root *node) *node {
 
 // export reads an export. Its schemas describe whole calls, and use draft-07 by default.
 func (r *reader) export(p *Plan, root *node) {
-	for _, n := range []*node{root, root.get("data"), root.get("data").get("trackingPlan")} {
+	for _, n := range exportObjects(root) {
 		for _, key := range []string{"name", "display_name"} {
 			if name := n.str(key); name != "" {
 				p.name = name

@@ -127,10 +127,7 @@ func enqueuePointer[M Message](m *M, enqueue func(M) error) error {
 }
 
 func (v *v3client) track(m Track) error {
-	c, err := begin(v, &m, "track", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "track", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Track{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
 		AnonymousId: m.AnonymousId, UserId: m.UserId, Event: m.Event, Message: c.fields,
@@ -138,10 +135,7 @@ func (v *v3client) track(m Track) error {
 }
 
 func (v *v3client) identify(m Identify) error {
-	c, err := begin(v, &m, "identify", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "identify", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Identify{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
 		AnonymousId: m.AnonymousId, UserId: m.UserId, Message: c.fields,
@@ -149,10 +143,7 @@ func (v *v3client) identify(m Identify) error {
 }
 
 func (v *v3client) page(m Page) error {
-	c, err := begin(v, &m, "page", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "page", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Page{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Properties,
 		AnonymousId: m.AnonymousId, UserId: m.UserId, Name: m.Name, Message: c.fields,
@@ -160,10 +151,7 @@ func (v *v3client) page(m Page) error {
 }
 
 func (v *v3client) screen(m Screen) error {
-	c, err := begin(v, &m, "screen", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "screen", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Screen{
 		Context: c.context, Integrations: m.Integrations, Properties: m.Properties,
 		AnonymousId: m.AnonymousId, UserId: m.UserId, Name: m.Name, Message: c.fields,
@@ -171,10 +159,7 @@ func (v *v3client) screen(m Screen) error {
 }
 
 func (v *v3client) group(m Group) error {
-	c, err := begin(v, &m, "group", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "group", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Group{
 		Context: c.context, Integrations: m.Integrations, Traits: m.Traits,
 		AnonymousId: m.AnonymousId, UserId: m.UserId, GroupId: m.GroupId, Message: c.fields,
@@ -182,10 +167,7 @@ func (v *v3client) group(m Group) error {
 }
 
 func (v *v3client) alias(m Alias) error {
-	c, err := begin(v, &m, "alias", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
-	if err != nil {
-		return err
-	}
+	c := begin(v, &m, "alias", &m.Type, &m.MessageId, &m.Timestamp, m.Context)
 	return c.enqueue(&client.Alias{
 		Context: c.context, Integrations: m.Integrations,
 		PreviousId: m.PreviousId, UserId: m.UserId, Message: c.fields,
@@ -198,6 +180,7 @@ type call struct {
 	fields  client.Message
 	context map[string]interface{} // taken from contextMaps; nil without a context
 	message Message                // nil if there is no callback
+	invalid error                  // of Validate
 }
 
 // contextMaps is a pool of maps for contexts.
@@ -205,9 +188,9 @@ var contextMaps = sync.Pool{New: func() interface{} { return make(map[string]int
 
 // begin validates a message and begins its call. If there is a callback, begin sets the
 // message's type, ID and time. Otherwise the root package's client sets them, which is faster.
-func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp *time.Time, context *Context) (call, error) {
+func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp *time.Time, context *Context) call {
 	if err := (*m).Validate(); err != nil {
-		return call{}, err
+		return call{invalid: err}
 	}
 	c := call{client: v}
 	if v.callbacks != nil {
@@ -228,11 +211,14 @@ func begin[M Message](v *v3client, m *M, name string, typ, id *string, timestamp
 		c.context = contextMaps.Get().(map[string]interface{})
 		context.addTo(c.context)
 	}
-	return c, nil
+	return c
 }
 
-// enqueue queues a call in the root package's client.
+// enqueue queues a call in the root package's client, unless its message is invalid.
 func (c *call) enqueue(m client.Call) error {
+	if c.invalid != nil {
+		return c.invalid
+	}
 	ctx := context.Background()
 	if c.message != nil {
 		ctx = context.WithValue(ctx, messageKey{}, c.message)

@@ -130,61 +130,33 @@ func (ctx *Context) addTo(m map[string]interface{}) {
 	for name, value := range ctx.Extra {
 		m[name] = value
 	}
-	if ctx.App != (AppInfo{}) {
-		m["app"] = (*appInfo)(&ctx.App)
-	}
-	if ctx.Campaign != (CampaignInfo{}) {
-		m["campaign"] = (*campaignInfo)(&ctx.Campaign)
-	}
-	if ctx.Device != (DeviceInfo{}) {
-		m["device"] = (*deviceInfo)(&ctx.Device)
-	}
-	if ctx.Library != (LibraryInfo{}) {
-		m["library"] = (*libraryInfo)(&ctx.Library)
-	}
-	if ctx.Location != (LocationInfo{}) {
-		m["location"] = (*locationInfo)(&ctx.Location)
-	}
-	if ctx.Network != (NetworkInfo{}) {
-		m["network"] = (*networkInfo)(&ctx.Network)
-	}
-	if ctx.OS != (OSInfo{}) {
-		m["os"] = (*osInfo)(&ctx.OS)
-	}
-	if ctx.Page != (PageInfo{}) {
-		m["page"] = (*pageInfo)(&ctx.Page)
-	}
-	if ctx.Referrer != (ReferrerInfo{}) {
-		m["referrer"] = (*referrerInfo)(&ctx.Referrer)
-	}
-	if ctx.Screen != (ScreenInfo{}) {
-		m["screen"] = (*screenInfo)(&ctx.Screen)
-	}
-	ctx.addValuesTo(m)
-}
-
-// addValuesTo adds the fields that are not structs.
-func (ctx *Context) addValuesTo(m map[string]interface{}) {
+	add(m, "app", ctx.App, (*appInfo)(&ctx.App))
+	add(m, "campaign", ctx.Campaign, (*campaignInfo)(&ctx.Campaign))
+	add(m, "device", ctx.Device, (*deviceInfo)(&ctx.Device))
+	add(m, "library", ctx.Library, (*libraryInfo)(&ctx.Library))
+	add(m, "location", ctx.Location, (*locationInfo)(&ctx.Location))
+	add(m, "network", ctx.Network, (*networkInfo)(&ctx.Network))
+	add(m, "os", ctx.OS, (*osInfo)(&ctx.OS))
+	add(m, "page", ctx.Page, (*pageInfo)(&ctx.Page))
+	add(m, "referrer", ctx.Referrer, (*referrerInfo)(&ctx.Referrer))
+	add(m, "screen", ctx.Screen, (*screenInfo)(&ctx.Screen))
+	add(m, "direct", ctx.Direct, true)
+	add(m, "locale", ctx.Locale, (*text)(&ctx.Locale))
+	add(m, "groupId", ctx.GroupID, (*text)(&ctx.GroupID))
+	add(m, "timezone", ctx.Timezone, (*text)(&ctx.Timezone))
+	add(m, "userAgent", ctx.UserAgent, (*text)(&ctx.UserAgent))
 	if len(ctx.IP) > 0 {
 		m["ip"] = (*address)(&ctx.IP)
 	}
-	if ctx.Direct {
-		m["direct"] = true
-	}
-	if ctx.Locale != "" {
-		m["locale"] = (*text)(&ctx.Locale)
-	}
-	if ctx.GroupID != "" {
-		m["groupId"] = (*text)(&ctx.GroupID)
-	}
-	if ctx.Timezone != "" {
-		m["timezone"] = (*text)(&ctx.Timezone)
-	}
-	if ctx.UserAgent != "" {
-		m["userAgent"] = (*text)(&ctx.UserAgent)
-	}
 	if len(ctx.Traits) > 0 {
 		m["traits"] = map[string]interface{}(ctx.Traits)
+	}
+}
+
+// add adds an entry to m, unless the field has the zero value.
+func add[T comparable](m map[string]interface{}, name string, field T, entry interface{}) {
+	if field != *new(T) {
+		m[name] = entry
 	}
 }
 

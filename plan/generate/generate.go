@@ -153,7 +153,9 @@ func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
 	if g.usesTime {
 		b.WriteString("\"time\"\n")
 	}
-	fmt.Fprintf(&b, "\nanalytics %q\n", clientPath)
+	if g.events.Len() > 0 {
+		fmt.Fprintf(&b, "\nanalytics %q\n", clientPath)
+	}
 	if g.types.Len() > 0 || g.keyVars.Len() > 0 {
 		fmt.Fprintf(&b, "%q\n", typedPath)
 	}

@@ -136,6 +136,33 @@ func TestGeneratedCallsMatchPlan(t *testing.T) {
 	}
 }
 
+// TestUnusualPlansCompile checks plans whose code does not use all imports, or has repeated values in an enum.
+func TestUnusualPlansCompile(t *testing.T) {
+	files := map[string]string{}
+	args := []string{"build"}
+	for name, text := range map[string]string{
+		"empty":    "track:\n",
+		"bare":     "track: {A: {}}",
+		"times":    `track: {A: {properties: {p: {type: array, items: {type: [string, "null"], format: date-time}}}}}`,
+		"repeated": "track: {A: {properties: {p: {enum: [a, b, a]}, q: {enum: [0, 1, -0]}}}}",
+	} {
+		p, err := plan.Parse("plan.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := Events(p, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := "internal/generated/" + name
+		files[dir+"/events.go"] = string(out)
+		args = append(args, "./"+dir)
+	}
+	if out, err := inClient(t, files, args...); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestMistakesDoNotCompile(t *testing.T) {
 	files := map[string]string{"internal/generated/events/events.go": string(generated(t, "../testdata/shop.yaml"))}
 	mistakes := map[string]struct{ code, want string }{

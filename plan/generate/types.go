@@ -77,7 +77,6 @@ func (g *generator) single(s *plan.Schema, jsonType, name string) *goType {
 	switch jsonType {
 	case "string":
 		if s.Format == "date-time" {
-			g.usesTime = true
 			return &goType{kind: kindTime, name: "time.Time"}
 		}
 		return &goType{kind: kindString, name: "string"}
@@ -113,19 +112,19 @@ func (g *generator) enum(s *plan.Schema, types []string, name string) *goType {
 	var names []string
 	for _, v := range s.Enum {
 		var of kind
+		var literal, label string
 		switch v := v.(type) {
 		case nil:
 			continue
 		case string:
-			of = kindString
-			values, names = append(values, strconv.Quote(v)), append(names, part(v))
+			of, literal, label = kindString, strconv.Quote(v), part(v)
 		case json.Number:
 			n, err := strconv.ParseInt(v.String(), 10, 64)
 			if err != nil {
 				return nil
 			}
-			of = kindInt
-			values, names = append(values, v.String()), append(names, strings.Replace(strconv.FormatInt(n, 10), "-", "Minus", 1))
+			of, literal = kindInt, strconv.FormatInt(n, 10)
+			label = strings.Replace(literal, "-", "Minus", 1)
 		default:
 			return nil
 		}
@@ -133,6 +132,9 @@ func (g *generator) enum(s *plan.Schema, types []string, name string) *goType {
 			return nil
 		}
 		base = of
+		if !slices.Contains(values, literal) { // JSON Schema allows repeated values, and Go does not
+			values, names = append(values, literal), append(names, label)
+		}
 	}
 	if fits := map[kind]string{kindString: "string", kindInt: "integer"}[base]; base == kindAny ||
 		len(types) > 0 && !slices.Contains(types, fits) && !(base == kindInt && slices.Contains(types, "number")) {
@@ -211,6 +213,7 @@ func (g *generator) fields(s *plan.Schema, owner string, names scope) []field {
 		f := field{name: names.unique(exported(p.Name)), key: g.key(p.Name), property: p, required: p.Required}
 		f.typ = g.typeOf(p.Schema, owner+strings.TrimPrefix(f.name, "X"))
 		f.pointer = f.typ.kind == kindStruct && (!f.required || f.typ.nullable || f.typ.declaring)
+		g.usesTime = g.usesTime || strings.Contains(f.typ.name, "time.Time")
 		all = append(all, f)
 	}
 	return all

@@ -167,7 +167,7 @@ func (m *machine) tick(attached map[string]time.Time, now time.Time) (dropped []
 		case s.kind == kindDestination && !exists:
 			m.see(s, finding{reason: "it was removed"}, now)
 		case s.kind == kindFailedCalls && c.state == raised && (now.Sub(c.lastCall) >= m.after || since.After(c.lastCall)):
-			c.state, c.until = fine, c.lastCall
+			c.state, c.until = fine, now
 			c.change()
 		}
 		if c.state == fine && c.news && now.Sub(c.until) >= dropAfter {
@@ -253,6 +253,9 @@ func (m *machine) write(s subject, c *condition, now time.Time) *draft {
 	}
 	if c.state != raised {
 		d.State, d.Until = stateRecovered, second(c.until)
+		if s.kind == kindFailedCalls {
+			d.Until = second(c.lastCall)
+		}
 		d.Event, d.MessageID = "", ""
 	}
 	d.Text = d.describe()

@@ -117,6 +117,23 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// TestRecoveryIsRetriedForAnHour checks that the hour begins with the recovery, not with the last call that
+// failed, which can be further in the past.
+func TestRecoveryIsRetriedForAnHour(t *testing.T) {
+	m := newMachine("host")
+	m.after = 2 * time.Hour
+	m.recordFailure("crm", finding{bad: true, reason: "a"}, start)
+	m.received(m.next(start), start)
+	recovered := start.Add(m.after)
+	assert.Empty(t, m.tick(nil, recovered))
+	assert.Empty(t, m.tick(nil, recovered.Add(dropAfter-time.Second)))
+	d := m.next(recovered.Add(dropAfter - time.Second))
+	require.NotNil(t, d)
+	assert.Equal(t, stateRecovered, d.State)
+	assert.Equal(t, start, d.Until)
+	assert.Equal(t, []kind{kindFailedCalls}, m.tick(nil, recovered.Add(dropAfter)))
+}
+
 // TestChangesWhileAnAlertIsSent checks that changes during a request are in the next alert.
 func TestChangesWhileAnAlertIsSent(t *testing.T) {
 	m := newMachine("host")

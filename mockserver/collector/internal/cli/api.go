@@ -98,7 +98,6 @@ func ask[T any](ctx context.Context, c *client, method, path string, body any) (
 	if err != nil {
 		return r, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	err = c.do(req, &r)
 	return r, err
 }
@@ -112,7 +111,7 @@ type query struct {
 }
 
 // show sends a query and prints the response as data or, by default, with text.
-func show[T any](cmd *cobra.Command, c *client, q query, text func(out io.Writer, v T) error) error {
+func show[T any](cmd *cobra.Command, c *client, q query, text func(out *printer, v T)) error {
 	r, err := ask[T](cmd.Context(), c, cmp.Or(q.method, http.MethodGet), q.path, q.body)
 	if err != nil {
 		return err
@@ -121,8 +120,8 @@ func show[T any](cmd *cobra.Command, c *client, q query, text func(out io.Writer
 }
 
 // printResponse prints a response as data or, by default, with text.
-func printResponse[T any](cmd *cobra.Command, c *client, r response[T], list string, text func(out io.Writer, v T) error) error {
-	return c.output.write(cmd, r.raw, list, func(out io.Writer) error { return text(out, r.read) })
+func printResponse[T any](cmd *cobra.Command, c *client, r response[T], list string, text func(out *printer, v T)) error {
+	return c.output.write(cmd, r.raw, list, func(out *printer) { text(out, r.read) })
 }
 
 // request returns a request to the admin API.
@@ -130,7 +129,7 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 	return c.requestTo(ctx, method, "/api/v1"+path, body)
 }
 
-// requestTo returns a request for any path of the collector.
+// requestTo returns a request for any path of the collector. A body is JSON by default.
 func (c *client) requestTo(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	base, err := c.base()
 	if err != nil {
@@ -140,6 +139,7 @@ func (c *client) requestTo(ctx context.Context, method, path string, body io.Rea
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	token, err := c.token()
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (c *client) http() (*http.Client, error) {
 		c.requester = http.DefaultClient
 		return c.requester, nil
 	}
-	authorities, err := readUpTo(file, maxCertificates)
+	authorities, err := config.ReadFile(file, maxCertificates)
 	if err != nil {
 		return nil, usagef("%s: %w", from, err)
 	}

@@ -8,9 +8,39 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// TestWaitEndsIfTheCollectorHangs checks that a request that gets no response does not extend a wait by
+// requestTimeout.
+func TestWaitEndsIfTheCollectorHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client{url: "http://127.0.0.1:1", requester: &http.Client{Transport: hangingTransport{}}}
+		begin := time.Now()
+		_, err := pollFor(t.Context(), time.Minute, "it", func(ctx context.Context) (bool, error) {
+			_, err := c.find(ctx, byID("m1"))
+			return false, err
+		})
+		require.EqualError(t, err, "http://127.0.0.1:1 did not respond in time")
+		assert.Equal(t, time.Minute+grace, time.Since(begin))
+	})
+}
+
+type hangingTransport struct{}
+
+func (hangingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestCurlSendsHeadersWithoutAValue(t *testing.T) {
+	got := curl("", "http://h/", http.Header{"X-Empty": {""}, "X-Team": {"growth"}}, "{}")
+	assert.Equal(t, "curl -g http://h/ \\\n  -H 'X-Empty;' \\\n  -H 'X-Team: growth' \\\n  --data-raw '{}'", got)
+}
 
 func TestInterruptedWaitNamesWhatContinues(t *testing.T) {
 	for args, want := range map[string]string{

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"slices"
@@ -116,10 +115,7 @@ not respond; 2 if the command line or the file is invalid.`,
 			return err
 		}
 		report := baseline.Compare(run, want)
-		err = c.output.write(cmd, report, "differences", func(out io.Writer) error {
-			_, err := fmt.Fprintln(out, plainLines(report.Text()))
-			return err
-		})
+		err = c.output.write(cmd, report, "differences", func(out *printer) { fmt.Fprintln(out, plainLines(report.Text())) })
 		if err == nil && !report.OK {
 			err = errReported
 		}

@@ -194,6 +194,9 @@ func newCalls() *cobra.Command {
 	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, id := range args {
+			q.Add("messageId", id)
+		}
 		lists := len(args) == 0 && !follow && q.Get("state") != "rejected"
 		switch {
 		case asCSV && (!lists || c.output.data()):
@@ -203,15 +206,16 @@ func newCalls() *cobra.Command {
 		case checkLimit(limit) != nil:
 			return checkLimit(limit)
 		case follow:
-			return c.follow(cmd, args, q, limit)
-		case len(args) == 1:
-			return c.showCall(cmd, args[0])
+			return c.follow(cmd, q, limit)
 		}
 		q.Set("limit", strconv.Itoa(limit))
-		if lists {
+		switch {
+		case lists:
 			return c.listCalls(cmd, q)
+		case q.Get("state") == "rejected":
+			return c.listRejected(cmd, q)
 		}
-		return c.listRejected(cmd, q)
+		return c.showCalls(cmd, q)
 	}
 	return c.addTo(cmd)
 }
@@ -224,8 +228,8 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 	if err != nil {
 		return err
 	}
-	return printResponse(cmd, c, found, "calls", func(out io.Writer, page callPage[call]) error {
-		return table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
+	return printResponse(cmd, c, found, "calls", func(out *printer, page callPage[call]) {
+		table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
 				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
 			}
@@ -338,37 +342,26 @@ func (c *client) listRejected(cmd *cobra.Command, q url.Values) error {
 		return usagef("--destination cannot be used with --state rejected: rejected calls have no destination")
 	}
 	q.Del("state")
-	return show(cmd, c, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(out io.Writer, list rejections) error {
-		if len(list.Calls) == 0 && len(list.Requests) == 0 {
-			_, err := fmt.Fprintf(out, "no rejected calls since %s; earlier ones are no longer available\n", second(list.Since))
-			return err
-		}
-		err := section(out, len(list.Calls), zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
+	return show(cmd, c, query{path: "/rejections?" + q.Encode(), list: "calls"}, func(out *printer, list rejections) {
+		section(out, len(list.Calls), zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,CODE,PROBLEM", func(row func(...any)) {
 			for _, r := range list.Calls {
 				row(second(r.ReceivedAt), r.Type, r.Title, cmp.Or(r.UserID, r.AnonymousID), r.Source, r.Code, r.Message)
 			}
 		})
-		if err != nil {
-			return err
-		}
-		err = section(out, len(list.Requests), zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
+		section(out, len(list.Requests), zoned("RECEIVED")+",REQUEST,SOURCE,TIMES,CODE,PROBLEM", func(row func(...any)) {
 			for _, r := range list.Requests {
 				row(second(r.At), r.Method+" "+r.Path, r.Source, r.Count, r.Code, r.Message)
 			}
 		})
-		if err != nil {
-			return err
+		if len(list.Calls)+len(list.Requests) == 0 {
+			out.WriteString("no ")
 		}
-		_, err = fmt.Fprintf(out, "rejected calls since %s; earlier ones are no longer available\n", second(list.Since))
-		return err
+		fmt.Fprintf(out, "rejected calls since %s; earlier ones are no longer available\n", second(list.Since))
 	})
 }
 
 // follow prints activity as it happens.
-func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first int) error {
-	if len(args) > 0 {
-		q.Add("messageId", args[0])
-	}
+func (c *client) follow(cmd *cobra.Command, q url.Values, first int) error {
 	if q.Get("state") == "rejected" {
 		q["kind"] = []string{"rejected", "refused"}
 		q.Del("state")
@@ -386,29 +379,32 @@ func (c *client) follow(cmd *cobra.Command, args []string, q url.Values, first i
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 
-// find returns the calls with a messageId. Calls of several sources can have the same messageId.
-func (c *client) find(ctx context.Context, id string) ([]call, error) {
-	page, err := get[callPage[call]](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
+// byID returns a query for the calls with a messageId. Calls of several sources can have the same messageId.
+func byID(id string) url.Values { return url.Values{"messageId": {id}} }
+
+// find returns the calls that match a query.
+func (c *client) find(ctx context.Context, q url.Values) ([]call, error) {
+	page, err := get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	return page.read.Calls, err
 }
 
-// mustFind is like find. It returns an error if there is no call with the messageId.
-func (c *client) mustFind(ctx context.Context, id string) ([]call, error) {
-	found, err := c.find(ctx, id)
+// mustFind is like find. It returns an error if there is no call.
+func (c *client) mustFind(ctx context.Context, q url.Values) ([]call, error) {
+	found, err := c.find(ctx, q)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("call %q not found: only recent calls can be shown", id)
+		err = fmt.Errorf("call %q not found: only recent calls can be shown", strings.Join(q["messageId"], ", "))
 	}
 	return found, err
 }
 
-// showCall prints the calls with a messageId and their attempts.
-func (c *client) showCall(cmd *cobra.Command, id string) error {
-	found, err := c.mustFind(cmd.Context(), id)
+// showCalls prints the calls that match a query, with their attempts.
+func (c *client) showCalls(cmd *cobra.Command, q url.Values) error {
+	found, err := c.mustFind(cmd.Context(), q)
 	if err != nil {
 		return err
 	}
 	for _, one := range found {
-		if err := c.showOne(cmd, one.Source, id); err != nil {
+		if err := c.showOne(cmd, one.Source, one.MessageID); err != nil {
 			return err
 		}
 	}
@@ -433,14 +429,12 @@ func (c *client) showOne(cmd *cobra.Command, source, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.output.write(cmd, withField("call", one.raw, list.raw), "", func(out io.Writer) error {
-		return one.read.write(out, list.read.Attempts)
-	})
+	return c.output.write(cmd, withField("call", one.raw, list.raw), "", func(out *printer) { one.read.write(out, list.read.Attempts) })
 }
 
 // write prints a call: its status and last response at each destination, its plan violations, its
 // attempts and its content. Destinations with problems come first.
-func (c *call) write(out io.Writer, attempts []export.Attempt) error {
+func (c *call) write(out *printer, attempts []export.Attempt) {
 	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(c.Type+" "+plain(c.title())), plain(c.Source), c.ReceivedAt.Local().Format(time.RFC3339Nano))
 	urgency := func(state string) int {
 		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
@@ -466,15 +460,12 @@ func (c *call) write(out io.Writer, attempts []export.Attempt) error {
 	if len(c.Destinations)+len(c.Violations) > 0 {
 		fmt.Fprintln(out)
 	}
-	err := section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,VERDICT,URL,RESPONSE", func(row func(...any)) {
+	section(out, len(attempts), "ATTEMPT,DESTINATION,"+zoned("AT")+",TOOK,VERDICT,URL,RESPONSE", func(row func(...any)) {
 		for _, a := range attempts {
 			row(a.Number, a.Destination, a.Time.Local().Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, a.URL, resultOf(&a))
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return writeJSON(out, c.Body)
+	_ = writeJSON(out, c.Body) // valid, because it was part of a response
 }
 
 // writeIndented prints the lines of text from a receiver.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -31,8 +30,8 @@ func TestCallShowsWhyEachAttemptFailed(t *testing.T) {
 	for range 5 {
 		attempts = append(attempts, export.Attempt{Destination: "crm", Status: 503, Verdict: webhook.Temporary, Error: unavailable})
 	}
-	var out bytes.Buffer
-	require.NoError(t, c.write(&out, attempts))
+	var out printer
+	c.write(&out, attempts)
 	head, table, found := strings.Cut(out.String(), "ATTEMPT  ")
 	require.True(t, found, out.String())
 	assert.Equal(t, 5, strings.Count(table, unavailable), table)

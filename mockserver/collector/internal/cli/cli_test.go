@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -183,7 +184,10 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"calls", []string{"calls", "--id", "m1", "--id", "m2"}, 0},
 		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
 		{"calls-one", []string{"calls", "m2"}, 0},
+		{"calls-one-of-source", []string{"calls", "m2", "--source", "app"}, 1},
+		{"calls-one-rejected", []string{"calls", "m2", "--state", "rejected"}, 0},
 		{"calls-none", []string{"calls", "nonsense"}, 1},
+		{"calls-no-event", []string{"calls", "--event", ""}, 2},
 		{"calls-where", []string{"calls", "--where", "prop.seats:>=5"}, 0},
 		{"calls-where-none", []string{"calls", "--where", "prop.seats:>=5", "--where", "traits.plan:Pro"}, 0},
 		{"replay-where", []string{"replay", "gone", "--dry-run", "--where", "prop.seats:1"}, 0},
@@ -244,6 +248,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"deletions", []string{"deletions"}, 0},
 		{"deletions-one", []string{"deletions", "gdpr-1", "--state", "failed", "-n", "1"}, 0},
 		{"deletions-json", []string{"deletions", "gdpr-1", "--user-id", "u2", "--json"}, 0},
+		{"deletions-no-id", []string{"deletions", "--state", "failed"}, 2},
 		{"deletions-unknown", []string{"deletions", "gdpr-2"}, 1},
 		{"audience-empty", []string{"audience", "list"}, 0},
 		{"audience-dry", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--dry-run", "--file", members}, 0},
@@ -362,6 +367,22 @@ func waitLedger(t *testing.T, srv *mockserver.Server) {
 	}
 }
 
+// TestOutputErrorsAreReported checks that a command fails if it cannot write its output.
+func TestOutputErrorsAreReported(t *testing.T) {
+	inDirectory(t, map[string]string{"plan.yaml": shopPlan})
+	for _, args := range []string{"version", "plan check plan.yaml", "plan check plan.yaml --github", "plan diff plan.yaml plan.yaml", "transform test --program .type"} {
+		var errOut strings.Builder
+		code := Main(t.Context(), strings.Fields(args), strings.NewReader(paidCall), fullDisk{}, &errOut)
+		assert.Equal(t, 1, code, args)
+		assert.Contains(t, errOut.String(), "collector: no space left on device\n", args)
+	}
+}
+
+// A fullDisk is a file that cannot be written.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusConflict)
@@ -412,7 +433,7 @@ func TestErrorMessages(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"holds":true,"destinations":[]}`)
 	}))
-	token := written(t, "right\n")
+	token, long := written(t, "right\n"), written(t, strings.Repeat("a", 70_000))
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
@@ -447,8 +468,8 @@ func TestErrorMessages(t *testing.T) {
 			want: "COLLECTOR_TOKEN: begins or ends with white space: remove it; a value from a file may end with a line break"},
 		{name: "a token file with a byte order mark", args: "verify --url " + locked + " --token-file " + written(t, "\ufeffright\n"), code: 2,
 			want: "--token-file: contains the invisible character U+FEFF: remove it, or type the value again"},
-		{name: "a long token file", args: "verify --url " + locked + " --token-file " + written(t, strings.Repeat("a", 70_000)), code: 2,
-			want: "--token-file: larger than 65536 bytes"},
+		{name: "a long token file", args: "verify --url " + locked + " --token-file " + long, code: 2,
+			want: "--token-file: " + long + " is larger than 65536 bytes"},
 		{name: "a write key with a line break", args: "send track --event E --user-id u --url " + running, env: map[string]string{"COLLECTOR_WRITE_KEY": "another-key\n"}, code: 2,
 			want: "COLLECTOR_WRITE_KEY: begins or ends with white space: remove it; a value from a file may end with a line break"},
 		{name: "a write key with a colon", args: "send track --event E --user-id u --write-key key: --url " + running, code: 2,

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -85,7 +85,7 @@ func readUsers(cmd *cobra.Command, file string, users []string) ([]string, error
 func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
 	ctx := cmd.Context()
 	var d response[users.Deletion]
-	complete, err := pollFor(ctx, wait, "deletion request "+id, func() (complete bool, err error) {
+	complete, err := pollFor(ctx, wait, "deletion request "+id, func(ctx context.Context) (complete bool, err error) {
 		d, err = get[users.Deletion](ctx, c, "/deletions/"+url.PathEscape(id))
 		return d.read.LostRecord || !d.read.CompletedAt.IsZero(), err
 	})
@@ -117,16 +117,16 @@ func deletionState(d users.Deletion) string {
 	return "done"
 }
 
-func printDeletion(out io.Writer, d users.Deletion) error {
+func printDeletion(out *printer, d users.Deletion) {
 	fmt.Fprintf(out, "deletion request %s: %s, requested %s, %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Local().Format(time.RFC3339), deletionState(d))
 	if d.LostRecord {
 		fmt.Fprintln(out, "the request was lost to corruption: send it again")
-		return nil
+		return
 	}
 	if d.LostUsers > 0 {
 		fmt.Fprintf(out, "%s lost to corruption: send the whole list again with another ID\n", count(d.LostUsers, "user"))
 	}
-	return table(out, "no enabled destination to notify", "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+	table(out, "no enabled destination to notify", "SOURCE,DESTINATION,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 		for _, t := range d.Targets {
 			row(t.Source, t.Destination, t.Pending, t.Delivered, t.Failed, t.Filtered)
 		}
@@ -149,7 +149,11 @@ request and the result of each notification.`,
 			if err := checkLimit(limit); err != nil {
 				return err
 			}
-			if len(args) == 0 {
+			switch {
+			case len(args) > 0:
+			case len(q) > 0:
+				return usagef("--state and --user-id require the ID of a request: see %s --help", cmd.CommandPath())
+			default:
 				return c.listDeletions(cmd)
 			}
 			q.Set("limit", strconv.Itoa(limit))
@@ -163,8 +167,8 @@ request and the result of each notification.`,
 }
 
 func (c *client) listDeletions(cmd *cobra.Command) error {
-	return show(cmd, c, query{path: "/deletions", list: "deletions"}, func(out io.Writer, list struct{ Deletions []users.Deletion }) error {
-		return table(out, "no deletion requests", zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
+	return show(cmd, c, query{path: "/deletions", list: "deletions"}, func(out *printer, list struct{ Deletions []users.Deletion }) {
+		table(out, "no deletion requests", zoned("REQUESTED")+",ID,STATE,USERS,LOST,PENDING,DELIVERED,FAILED,FILTERED", func(row func(...any)) {
 			for _, d := range list.Deletions {
 				sums := d.Sums()
 				row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, d.LostUsers, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
@@ -187,12 +191,13 @@ func (c *client) showDeletion(cmd *cobra.Command, id string, q url.Values) error
 	if err != nil {
 		return err
 	}
-	return c.output.write(cmd, withField("deletion", d.raw, page.raw), "outcomes", func(out io.Writer) error {
-		if err := printDeletion(out, d.read); err != nil || len(page.read.Outcomes) == 0 {
-			return err
+	return c.output.write(cmd, withField("deletion", d.raw, page.raw), "outcomes", func(out *printer) {
+		printDeletion(out, d.read)
+		if len(page.read.Outcomes) == 0 {
+			return
 		}
 		fmt.Fprintln(out)
-		err := table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
+		table(out, "", "USER,SOURCE,DESTINATION,STATE,ATTEMPTS,"+zoned("AT")+",REASON", func(row func(...any)) {
 			for _, o := range page.read.Outcomes {
 				row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
 			}
@@ -200,6 +205,5 @@ func (c *client) showDeletion(cmd *cobra.Command, id string, q url.Values) error
 		if page.read.More {
 			fmt.Fprintln(out, "more notifications exist: use --limit")
 		}
-		return err
 	})
 }

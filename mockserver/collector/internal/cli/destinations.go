@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,8 +39,8 @@ func newDestinationList() *cobra.Command {
 		Example: "  collector destinations list\n  collector destinations list -o jsonl | jq -r .name",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, &c, query{path: "/destinations", list: "destinations"}, func(out io.Writer, list destinationList) error {
-				return table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,URLS", func(row func(...any)) {
+			return show(cmd, &c, query{path: "/destinations", list: "destinations"}, func(out *printer, list destinationList) {
+				table(out, "no destinations: add one with collector destinations add NAME URL", "NAME,STATE,PENDING,FAILED,SOURCES,URLS", func(row func(...any)) {
 					for _, d := range list.Destinations {
 						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.from(), strings.Join(d.urls(), ", "))
 					}
@@ -120,9 +119,8 @@ The destination is saved. To change it, use the inspector, which has further set
 			if err != nil {
 				return err
 			}
-			return show(cmd, &c, query{method: http.MethodPost, path: "/destinations", body: a}, func(out io.Writer, made destination) error {
-				_, err := fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
-				return err
+			return show(cmd, &c, query{method: http.MethodPost, path: "/destinations", body: a}, func(out *printer, made destination) {
+				fmt.Fprintf(out, "Added %s. Test it with collector destinations test %s\n", plain(made.Name), copyas.Shell(plain(made.Name)))
 			})
 		},
 	}
@@ -184,8 +182,8 @@ is not counted and not retried.`,
 			if err != nil {
 				return err
 			}
-			err = printResponse(cmd, &c, list, "attempts", func(out io.Writer, list export.AttemptList) error {
-				return table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
+			err = printResponse(cmd, &c, list, "attempts", func(out *printer, list export.AttemptList) {
+				table(out, "", "WEBHOOK,TOOK,VERDICT,RESPONSE", func(row func(...any)) {
 					for _, a := range list.Attempts {
 						row(a.URL, fmt.Sprintf("%.1f ms", a.DurationMS), a.Verdict, resultOf(&a))
 					}
@@ -235,10 +233,7 @@ otherwise it requires --yes.`,
 		if _, err := ask[any](cmd.Context(), &c, http.MethodDelete, path+"?discard=true", nil); err != nil {
 			return err
 		}
-		return c.output.write(cmd, map[string]any{"removed": args[0]}, "", func(out io.Writer) error {
-			_, err := fmt.Fprintf(out, "Removed %s\n", plain(args[0]))
-			return err
-		})
+		return c.output.write(cmd, map[string]any{"removed": args[0]}, "", func(out *printer) { fmt.Fprintf(out, "Removed %s\n", plain(args[0])) })
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "skip the confirmation")
 	return c.addTo(cmd)

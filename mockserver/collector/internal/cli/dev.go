@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,7 +120,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 		welcome = cmd.ErrOrStderr()
 	}
 	f.welcome(welcome, c.url, c.secret)
-	source, out := followed{client: c}, cmd.OutOrStdout()
+	source, out := followed{client: c, query: url.Values{}}, cmd.OutOrStdout()
 	switch {
 	case f.quiet:
 	case f.json:

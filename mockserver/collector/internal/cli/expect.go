@@ -19,10 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 )
 
-// expectPatience is added to the timeout of the request, so that the response can still arrive after
-// the wait for calls.
-const expectPatience = 30 * time.Second
-
 func newExpect() *cobra.Command {
 	var c client
 	var file string
@@ -58,11 +54,8 @@ not respond; 2 if the command line or the file is invalid.`,
 		if err != nil {
 			return err
 		}
-		err = printResponse(cmd, &c, report, "expectations", func(out io.Writer, report expect.Report) error {
-			_, err := fmt.Fprintln(out, plainLines(report.Text(func(i int) string {
-				return place(file, doc.Line([]any{"expect", i}))
-			})))
-			return err
+		err = printResponse(cmd, &c, report, "expectations", func(out *printer, report expect.Report) {
+			fmt.Fprintln(out, plainLines(report.Text(func(i int) string { return place(file, doc.Line([]any{"expect", i})) })))
 		})
 		if err == nil && !report.read.OK {
 			err = errReported
@@ -96,13 +89,12 @@ func (c *client) await(ctx context.Context, document any, request *expect.Reques
 	if err != nil {
 		return report, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, request.Within+expectPatience)
+	ctx, cancel := context.WithTimeout(ctx, request.Within+grace)
 	defer cancel()
 	req, err := c.requestTo(ctx, http.MethodPost, "/expect", bytes.NewReader(body))
 	if err != nil {
 		return report, err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	status, data, err := c.exchange(req)
 	switch {
 	case err != nil:

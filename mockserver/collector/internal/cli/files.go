@@ -53,18 +53,9 @@ func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
 	return r
 }
 
-// readUpTo reads a file of at most limit bytes.
-func readUpTo(path string, limit int64) ([]byte, error) {
-	data, err := config.ReadFile(path, limit+1)
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, err
-}
-
 // readSecret reads a file with a secret, without surrounding white space.
 func readSecret(flag, path string) (string, error) {
-	data, err := readUpTo(path, maxSecret)
+	data, err := config.ReadFile(path, maxSecret)
 	if err != nil {
 		return "", usagef("%s: %w", flag, err)
 	}

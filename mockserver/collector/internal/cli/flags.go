@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,9 +19,12 @@ type parameter struct {
 	read     func(string) (string, error) // converts the value; may be nil
 }
 
-// Set implements pflag.Value. An empty value removes the parameter.
+// Set implements pflag.Value.
 func (p parameter) Set(value string) (err error) {
-	if p.read != nil && value != "" {
+	if value == "" { // such as a variable that is not set; it must not select everything
+		return errors.New("empty")
+	}
+	if p.read != nil {
 		value, err = p.read(value)
 	}
 	switch {
@@ -28,8 +32,6 @@ func (p parameter) Set(value string) (err error) {
 		return err
 	case p.repeated:
 		p.query.Add(p.name, value)
-	case value == "":
-		p.query.Del(p.name)
 	default:
 		p.query.Set(p.name, value)
 	}

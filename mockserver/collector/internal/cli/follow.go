@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -34,9 +33,6 @@ func (f followed) Activity(ctx context.Context, after string, limit int, newest 
 	ctx, cancel := context.WithTimeout(ctx, 2*followWait)
 	defer cancel()
 	q := maps.Clone(f.query)
-	if q == nil {
-		q = url.Values{}
-	}
 	q.Set("limit", strconv.Itoa(limit))
 	q.Set("wait", strconv.Itoa(int(followWait/time.Second)))
 	q.Set("newest", strconv.FormatBool(newest))
@@ -139,7 +135,7 @@ func (f followed) curlRejected(ctx context.Context, a live.Activity) (string, er
 func (f followed) Details(ctx context.Context, a live.Activity) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, followWait)
 	defer cancel()
-	var out bytes.Buffer
+	var out printer
 	if a.Kind == "refused" || a.Kind == "rejected" {
 		r, err := f.rejection(ctx, a)
 		if err != nil {
@@ -155,7 +151,7 @@ func (f followed) Details(ctx context.Context, a live.Activity) (string, error) 
 	}
 	one, list, err := f.client.getOne(ctx, pathOf(a))
 	if err == nil {
-		err = one.read.write(&out, list.read.Attempts)
+		one.read.write(&out, list.read.Attempts)
 	}
 	return out.String(), err
 }
@@ -194,7 +190,11 @@ func curl(options, url string, header http.Header, body string) string {
 	command := strings.TrimSpace("curl -g "+options) + " " + copyas.Shell(url)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
-			command += " \\\n  -H " + copyas.Shell(name+": "+value)
+			line := name + ": " + value
+			if value == "" {
+				line = name + ";" // curl syntax for a header without a value
+			}
+			command += " \\\n  -H " + copyas.Shell(line)
 		}
 	}
 	return command + " \\\n  --data-raw " + copyas.Shell(body)

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// maxMessage is the maximum size of a message from an MCP client, in bytes. It exceeds the
-	// maximum size of a plan.
+	// maxMessage is the maximum size of a message from an MCP client, in bytes. Larger plans can be
+	// read from a file.
 	maxMessage = 4 << 20
 	// mcpPath is the path of the MCP endpoint.
 	mcpPath = "/mcp"

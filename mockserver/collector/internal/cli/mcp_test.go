@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -736,4 +737,12 @@ func TestMCPErrorsSayWhatToDo(t *testing.T) {
 		assert.True(t, failed)
 		assert.Equal(t, want, text)
 	}
+}
+
+// TestEmptyValuesDoNotRemoveFilters checks that an empty value in a list does not select all calls.
+func TestEmptyValuesDoNotRemoveFilters(t *testing.T) {
+	f := callFilter{MessageID: []string{"a", ""}, Type: []string{"", "page"}, Event: ""}
+	q, err := f.query()
+	require.NoError(t, err)
+	assert.Equal(t, url.Values{"messageId": {"a"}, "type": {"page"}}, q)
 }

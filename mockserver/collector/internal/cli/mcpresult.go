@@ -187,7 +187,7 @@ func addTool[In any](s *mcp.Server, tool mcp.Tool, run func(context.Context, In)
 			}
 			in = exact
 		}
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout+expectPatience)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout+grace)
 		defer cancel()
 		result, err := run(ctx, in)
 		if err != nil {

@@ -107,7 +107,10 @@ func (f *callFilter) query() (url.Values, error) {
 	var errs []error
 	set := func(name string, read func(string) (string, error), values ...string) {
 		for _, value := range values {
-			if err := (parameter{query: q, name: name, repeated: value != "", read: read}).Set(value); err != nil {
+			if value == "" { // agents set optional arguments to ""
+				continue
+			}
+			if err := (parameter{query: q, name: name, repeated: true, read: read}).Set(value); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -273,12 +276,11 @@ type getCallArgs struct {
 }
 
 func (t tools) getCall(ctx context.Context, in getCallArgs) (r toolResult, err error) {
-	found, err := t.find(ctx, in.MessageID)
+	q := byID(in.MessageID)
+	setGiven(q, map[string]string{"source": in.Source})
+	found, err := t.find(ctx, q)
 	if err != nil {
 		return r, err
-	}
-	if in.Source != "" {
-		found = slices.DeleteFunc(found, func(c call) bool { return c.Source != in.Source })
 	}
 	switch len(found) {
 	case 0:

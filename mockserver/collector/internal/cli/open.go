@@ -33,25 +33,20 @@ func newOpen() *cobra.Command {
 		}
 		page += "/"
 		if len(args) == 1 {
-			found, err := c.mustFind(ctx, args[0])
+			found, err := c.mustFind(ctx, byID(args[0]))
 			if err != nil {
 				return err
 			}
 			page += "calls/" + found[0].Ref
 		}
-		if c.output.data() {
-			return c.output.print(cmd.OutOrStdout(), map[string]any{"url": page}, "")
-		}
-		if printOnly {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
-			return err
-		}
-		if err := openPage(page); err != nil {
+		if !printOnly && !c.output.data() {
+			err := openPage(page)
+			if err == nil {
+				return nil
+			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "collector:", err)
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), page)
-			return err
 		}
-		return nil
+		return c.output.write(cmd, map[string]any{"url": page}, "", func(out *printer) { fmt.Fprintln(out, page) })
 	}
 	cmd.Flags().BoolVar(&printOnly, "print", false, "print the URL instead of opening it")
 	return c.addTo(cmd)

@@ -50,12 +50,22 @@ func (o *output) String() string { return string(*o) }
 // data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// write calls print if the format is a data format, and text otherwise.
-func (o *output) write(cmd *cobra.Command, v any, list string, text func(out io.Writer) error) error {
+// write calls print if the format is a data format. Otherwise it prints the text that text writes.
+func (o *output) write(cmd *cobra.Command, v any, list string, text func(out *printer)) error {
+	out := cmd.OutOrStdout()
 	if o.data() {
-		return o.print(cmd.OutOrStdout(), v, list)
+		return o.print(out, v, list)
 	}
-	return text(cmd.OutOrStdout())
+	p := printer{columns: columnsOf(out)}
+	text(&p)
+	_, err := p.WriteTo(out)
+	return err
+}
+
+// A printer collects text to print.
+type printer struct {
+	bytes.Buffer
+	columns int // width of the terminal; 0 for no limit
 }
 
 // print prints a value, or a raw response, as data. In the format jsonl, it prints each element of the
@@ -75,7 +85,7 @@ func (o *output) print(out io.Writer, v any, list string) error {
 	return writeJSON(out, data)
 }
 
-// printLines prints each element of a field of an object on its own line.
+// printLines prints each element of a field of a compact object on its own line.
 func printLines(out io.Writer, data []byte, list string) error {
 	lines := []json.RawMessage{data}
 	var members map[string]json.RawMessage
@@ -86,11 +96,7 @@ func printLines(out io.Writer, data []byte, list string) error {
 		}
 	}
 	for _, line := range lines {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, line); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(out, compact.String()); err != nil {
+		if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
 			return err
 		}
 	}

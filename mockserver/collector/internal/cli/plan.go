@@ -73,15 +73,14 @@ also if the plan has an event without calls. It is 2 if a file is invalid.`,
 			printWarnings(cmd.ErrOrStderr(), p)
 		}
 		c := checked{p, report, unused}
-		switch out := cmd.OutOrStdout(); {
-		case calls.client.output.data():
-			err = c.printData(out, &calls.client.output)
-		case github:
-			c.printGitHub(out)
-		default:
+		err = calls.client.output.write(cmd, c.data(), "violations", func(out *printer) {
+			if github {
+				c.printGitHub(out)
+				return
+			}
 			c.print(out)
 			c.printUnused(out)
-		}
+		})
 		if err == nil && !c.ok() {
 			err = errReported
 		}
@@ -172,7 +171,8 @@ type unusedEvent struct {
 	Line int    `json:"line"`
 }
 
-func (c *checked) printData(out io.Writer, form *output) error {
+// data returns the results for scripts.
+func (c *checked) data() any {
 	judged, bad := c.report.Calls()
 	result := struct {
 		OK         bool          `json:"ok"`
@@ -186,7 +186,7 @@ func (c *checked) printData(out io.Writer, form *output) error {
 	for _, e := range c.report.Unused() {
 		result.Unused = append(result.Unused, unusedEvent{e.Type, e.Name, e.Line})
 	}
-	return form.print(out, result, "violations")
+	return result
 }
 
 func printWarnings(out io.Writer, p *plan.Plan) {
@@ -279,7 +279,7 @@ the given side.`,
 		}
 		changes := plan.Diff(before, after)
 		data := map[string]any{"changes": append([]plan.Change{}, changes...)}
-		if err := form.write(cmd, data, "changes", func(out io.Writer) error { return printChanges(out, changes) }); err != nil {
+		if err := form.write(cmd, data, "changes", func(out *printer) { printChanges(out, changes) }); err != nil {
 			return err
 		}
 		breaking := func(c plan.Change) bool {
@@ -293,14 +293,13 @@ the given side.`,
 	return cmd
 }
 
-func printChanges(out io.Writer, changes []plan.Change) error {
+func printChanges(out io.Writer, changes []plan.Change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(out, "the plans allow the same calls")
 	}
 	for _, c := range changes {
 		fmt.Fprintln(out, plain(c.String()))
 	}
-	return nil
 }
 
 func newPlanGen() *cobra.Command {

@@ -123,6 +123,8 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-filter", "", []string{"check", "plan.yaml", "--since", "1h"}, 2},
 		{"plan-check-both", "", []string{"check", "plan.yaml", "calls.jsonl", "--collector"}, 2},
 		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 2},
+		{"plan-check-two-arrays", "[" + goodOrder + "]\n[" + badOrder + "]", []string{"check", "plan.yaml"}, 2},
+		{"plan-check-printed-array", `[{"ref":"a","body":` + goodOrder + `}]`, []string{"check", "plan.yaml"}, 0},
 		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
 		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
 		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},

@@ -118,11 +118,20 @@ func readArray(r io.Reader, name string, each func(place string, call []byte)) e
 		if err := decoder.Decode(&call); err != nil {
 			return fmt.Errorf("call %d: %w", n, err)
 		}
+		call, err := callOf(call)
+		if err != nil {
+			return fmt.Errorf("call %d %w", n, err)
+		}
 		each(fmt.Sprintf("%s, call %d", name, n), call)
 	}
 	_, err := decoder.Token()
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // the array has no closing bracket
+		return io.ErrUnexpectedEOF // the array has no closing bracket
+	}
+	if err == nil {
+		if _, err = decoder.Token(); err == nil {
+			err = errors.New("there is data after the array of calls: use one array per file")
+		}
 	}
 	return err
 }
@@ -146,8 +155,8 @@ func readLines(r io.Reader, name string, each func(place string, call []byte)) e
 	return lines.Err()
 }
 
-// callOf returns the call in a line. The line is either the call itself, or an entry in the output of
-// collector calls.
+// callOf returns the call in a line or in an element of an array. It is either the call itself, or an entry
+// in the output of collector calls.
 func callOf(line []byte) ([]byte, error) {
 	if len(line) == 1 && line[0] == '{' {
 		return nil, errors.New("starts an object that spans lines: use one call per line, as in the output of collector calls --output jsonl")

@@ -8,8 +8,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// waitPause is the interval between polls of a collector.
-const waitPause = 100 * time.Millisecond
+const (
+	// waitPause is the interval between polls of a collector.
+	waitPause = 100 * time.Millisecond
+	// grace is added to the time limit of a wait, so that the last response can still arrive.
+	grace = 30 * time.Second
+)
 
 // poll calls done until it returns true or an error. If ctx ends first, the error says that work, such as
 // a replay, continues.
@@ -29,13 +33,15 @@ func poll(ctx context.Context, work string, done func() (bool, error)) error {
 }
 
 // pollFor is like poll, but also ends after limit, with the last error of done if there is one. It reports
-// whether done returned true.
-func pollFor(ctx context.Context, limit time.Duration, work string, done func() (bool, error)) (bool, error) {
+// whether done returned true. The last call of done can take longer than limit, by at most grace.
+func pollFor(ctx context.Context, limit time.Duration, work string, done func(context.Context) (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	calls, cancel := context.WithTimeout(ctx, limit+grace)
 	defer cancel()
 	var failed error // of done
 	err := poll(limited, work, func() (isDone bool, err error) {
-		isDone, failed = done()
+		isDone, failed = done(calls)
 		return isDone, failed
 	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {

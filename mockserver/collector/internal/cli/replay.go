@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -55,10 +54,7 @@ and the exit code is 1.`,
 		if err != nil {
 			return err
 		}
-		err = printResponse(cmd, &c, run, "", func(out io.Writer, r engine.ReplayRun) error {
-			_, err := fmt.Fprintln(out, replayText(r, wait))
-			return err
-		})
+		err = printResponse(cmd, &c, run, "", func(out *printer, r engine.ReplayRun) { fmt.Fprintln(out, replayText(r, wait)) })
 		switch r := run.read; {
 		case err != nil:
 		case r.Problem != "":
@@ -77,9 +73,8 @@ func (c *client) countReplay(cmd *cobra.Command, destination string, q url.Value
 	if err != nil {
 		return err
 	}
-	err = printResponse(cmd, c, found, "", func(out io.Writer, found matches) error {
-		_, err := fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
-		return err
+	err = printResponse(cmd, c, found, "", func(out *printer, found matches) {
+		fmt.Fprintf(out, "%s to replay to %s\n", count(found.Calls, "call"), plain(destination))
 	})
 	return errors.Join(err, checkFound(destination, q, found.read.Missing))
 }

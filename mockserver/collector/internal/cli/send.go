@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -124,7 +124,7 @@ func readObject(s string) (json.RawMessage, error) {
 	text := []byte(s)
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		var err error
-		if text, err = readUpTo(path, maxObject); err != nil {
+		if text, err = config.ReadFile(path, maxObject); err != nil {
 			return nil, err
 		}
 	}
@@ -151,10 +151,7 @@ func (f *sendFlags) send(cmd *cobra.Command, typ string) error {
 	if f.wait > 0 {
 		return f.showResult(cmd, id)
 	}
-	return f.output.write(cmd, map[string]any{"messageId": id}, "", func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "Accepted %s call, messageId %s\n", typ, id)
-		return err
-	})
+	return f.output.write(cmd, map[string]any{"messageId": id}, "", func(out *printer) { fmt.Fprintf(out, "Accepted %s call, messageId %s\n", typ, id) })
 }
 
 // sendCall checks a call and sends it. writeKey may be empty.
@@ -271,7 +268,7 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.showCall(cmd, id); err != nil {
+	if err := f.showCalls(cmd, byID(id)); err != nil {
 		return err
 	}
 	if decided {
@@ -298,8 +295,8 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 	if err != nil {
 		return sent, false, err
 	}
-	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func() (bool, error) {
-		found, err := c.find(ctx, id)
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func(ctx context.Context) (bool, error) {
+		found, err := c.find(ctx, byID(id))
 		if len(found) == 0 {
 			return false, err
 		}

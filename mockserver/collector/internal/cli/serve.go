@@ -134,17 +134,15 @@ Secrets that every user of the machine can read cause a warning. With --json, th
 				return reportProblems(cmd, err)
 			}
 			data := map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}
-			err = form.write(cmd, data, "problems", func(out io.Writer) error {
+			err = form.write(cmd, data, "problems", func(out *printer) {
 				if len(problems) > 0 {
-					_, err := fmt.Fprintln(cmd.ErrOrStderr(), problems)
-					return err
+					fmt.Fprintln(cmd.ErrOrStderr(), problems)
+					return
 				}
 				for _, w := range warnings {
 					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 				}
-				_, err := fmt.Fprintf(out, "config OK: %s, %s, listening on %s\n",
-					count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
-				return err
+				fmt.Fprintf(out, "config OK: %s, %s, listening on %s\n", count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
 			})
 			if err == nil && len(problems) > 0 {
 				err = errReported

@@ -66,12 +66,12 @@ state, its number of pending calls and the age of the oldest.`,
 			if err != nil {
 				return err
 			}
-			return c.output.write(cmd, withField("health", queue.raw, list.raw), "", func(out io.Writer) error {
+			return c.output.write(cmd, withField("health", queue.raw, list.raw), "", func(out *printer) {
 				printHealth(out, &queue.read)
 				if len(list.read.Destinations) == 0 {
-					return nil
+					return
 				}
-				return table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
+				table(out, "", "DESTINATION,STATE,PENDING,FAILED,DELIVERED,LOST,OLDEST PENDING", func(row func(...any)) {
 					for _, d := range list.read.Destinations {
 						row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
 					}
@@ -145,8 +145,8 @@ during the check. Failed calls are kept: see collector replay.`,
 	})
 }
 
-func printProofs(out io.Writer, p export.Proofs) error {
-	err := table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
+func printProofs(out *printer, p export.Proofs) {
+	table(out, "no destinations", "DESTINATION,ACCEPTED,DELIVERED,FAILED,FILTERED,PENDING,LOST,", func(row func(...any)) {
 		for _, l := range p.Destinations {
 			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, balance(&l))
 		}
@@ -162,7 +162,6 @@ func printProofs(out io.Writer, p export.Proofs) error {
 	for _, l := range p.Lists {
 		fmt.Fprintln(out, plain(l.String()))
 	}
-	return err
 }
 
 // balance describes whether a ledger balances.
@@ -198,9 +197,8 @@ func newSwitch(verb, short, long, done string) *cobra.Command {
 		ValidArgsFunction: onlyFirst(c.destinationNames()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			post := query{method: http.MethodPost, path: "/destinations/" + url.PathEscape(args[0]) + "/" + verb}
-			return show(cmd, &c, post, func(out io.Writer, d destination) error {
-				_, err := fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
-				return err
+			return show(cmd, &c, post, func(out *printer, d destination) {
+				fmt.Fprintf(out, "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 			})
 		},
 	})

@@ -145,10 +145,7 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	if err != nil {
 		return err
 	}
-	return printResponse(cmd, &f.client, s, "", func(out io.Writer, s users.Sync) error {
-		f.report(out, k, name, s)
-		return nil
-	})
+	return printResponse(cmd, &f.client, s, "", func(out *printer, s users.Sync) { f.report(out, k, name, s) })
 }
 
 // upload uploads the list.
@@ -206,8 +203,8 @@ func (k listKind) newList() *cobra.Command {
 		Example: "  collector " + string(k.kind) + " list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, &c, query{path: "/computations", list: "computations"}, func(out io.Writer, list computations) error {
-				return table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
+			return show(cmd, &c, query{path: "/computations", list: "computations"}, func(out *printer, list computations) {
+				table(out, "no "+k.plural, "NAME,TRAIT,SOURCE,DESTINATION,USERS,LOST,LAST SYNC", func(row func(...any)) {
 					for _, one := range list.of(k.kind) {
 						row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.LostUsers, lastSync(one))
 					}
@@ -243,9 +240,8 @@ keeps its data. The next sync sends calls for all users again.`,
 			if _, err := ask[any](cmd.Context(), &c, http.MethodDelete, "/computations/"+one.ID, nil); err != nil {
 				return err
 			}
-			return c.output.write(cmd, map[string]any{"forgotten": one.ID}, "", func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "Deleted %s %q (source %s, destination %s)\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
-				return err
+			return c.output.write(cmd, map[string]any{"forgotten": one.ID}, "", func(out *printer) {
+				fmt.Fprintf(out, "Deleted %s %q (source %s, destination %s)\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
 			})
 		},
 	}

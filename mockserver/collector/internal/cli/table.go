@@ -13,34 +13,35 @@ import (
 // table prints a table without its empty columns, at most as wide as the terminal. names contains the
 // names of the columns, separated by commas. Instead of a table without rows, table prints the text
 // ifEmpty, unless that is empty.
-func table(out io.Writer, ifEmpty, names string, print func(row func(cells ...any))) error {
+func table(out *printer, ifEmpty, names string, print func(row func(cells ...any))) {
 	var g grid
 	g.header(names)
 	print(g.row)
 	if len(g.rows) == 1 && ifEmpty != "" {
-		_, err := fmt.Fprintln(out, ifEmpty)
-		return err
+		fmt.Fprintln(out, ifEmpty)
+		return
 	}
-	columns := 0 // no limit
-	if f, ok := out.(*os.File); ok {
-		columns, _, _ = term.GetSize(f.Fd()) // 0 if the file is not a terminal
-	}
-	text, cut := g.format(columns)
+	text, cut := g.format(out.columns)
+	out.WriteString(text)
 	if cut {
-		text += ansi.NewStyle().Faint().Styled("truncated to the width of the terminal: use --output jsonl for full values") + "\n"
+		fmt.Fprintln(out, ansi.NewStyle().Faint().Styled("truncated to the width of the terminal: use --output jsonl for full values"))
 	}
-	_, err := io.WriteString(out, text)
-	return err
+}
+
+// columnsOf returns the width of a terminal. It returns 0 for other files.
+func columnsOf(out io.Writer) (columns int) {
+	if f, ok := out.(*os.File); ok {
+		columns, _, _ = term.GetSize(f.Fd())
+	}
+	return columns
 }
 
 // section prints a table and an empty line. It prints nothing if there are no rows.
-func section(out io.Writer, rows int, columns string, print func(row func(cells ...any))) error {
-	if rows == 0 {
-		return nil
+func section(out *printer, rows int, columns string, print func(row func(cells ...any))) {
+	if rows > 0 {
+		table(out, "", columns, print)
+		fmt.Fprintln(out)
 	}
-	err := table(out, "", columns, print)
-	fmt.Fprintln(out)
-	return err
 }
 
 // A grid contains the cells of a table. All rows have the same length.

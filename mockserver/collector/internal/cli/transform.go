@@ -90,6 +90,7 @@ type trials struct {
 	transform   webhook.Transform
 
 	printed, filtered, failed int
+	err                       error // of the output
 }
 
 // choose selects a destination of a configuration, as if it were enabled.
@@ -135,7 +136,9 @@ func (t *trials) try(out, errOut io.Writer, place string, body []byte) {
 		fmt.Fprintf(errOut, "%s: filtered: %s\n", plain(place), plain(r.Reason))
 	default:
 		t.printed++
-		fmt.Fprintf(out, "%s\n", r.Body)
+		if _, err := fmt.Fprintf(out, "%s\n", r.Body); err != nil {
+			t.err = err
+		}
 	}
 }
 
@@ -146,8 +149,8 @@ func (t *trials) report(errOut io.Writer) error {
 		return errors.New("no calls: specify files, or use --collector")
 	}
 	fmt.Fprintf(errOut, "%s: %d printed, %d filtered, %d failed\n", count(n, "call"), t.printed, t.filtered, t.failed)
-	if t.failed > 0 {
+	if t.err == nil && t.failed > 0 {
 		return errReported
 	}
-	return nil
+	return t.err
 }

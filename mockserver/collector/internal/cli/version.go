@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -72,7 +71,7 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-func (b *build) print(out io.Writer) error {
+func (b *build) print(out *printer) {
 	fmt.Fprintln(out, "collector", b.Version)
 	if b.Commit != "" {
 		changes := ""
@@ -81,6 +80,5 @@ func (b *build) print(out io.Writer) error {
 		}
 		fmt.Fprintf(out, "commit %s of %s%s\n", b.Commit, b.Time, changes)
 	}
-	_, err := fmt.Fprintf(out, "%s on %s/%s\n", b.Go, b.OS, b.Arch)
-	return err
+	fmt.Fprintf(out, "%s on %s/%s\n", b.Go, b.OS, b.Arch)
 }

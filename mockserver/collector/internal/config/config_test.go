@@ -109,6 +109,32 @@ destinations:
 	assert.Equal(t, copied, got.Settings().Destinations[1])
 }
 
+// TestSettingReplacesMergedValue checks that the merge key << does not combine the parts of a setting.
+func TestSettingReplacesMergedValue(t *testing.T) {
+	got, err := parse("c.yaml", []byte(`
+data: d
+destinations:
+  - &crm
+    name: crm
+    maxPerSecond: 5
+    types: {deny: [page]}
+    batch: {calls: 100, wait: 5s}
+    webhooks: [&hook {url: https://example.com/hook, headers: {X-Team: growth, X-Number: 7}}]
+  - <<: *crm
+    name: copy
+    types: {allow: [track]}
+    batch: {calls: 10}
+    webhooks: [{<<: *hook, headers: {X-Team: sales}}]
+`), testExpander("/c"), noNames)
+	require.NoError(t, err)
+	merged := got.Destinations[1]
+	assert.InDelta(t, 5, merged.MaxPerSecond, 0)
+	assert.Equal(t, tracking.Filter{Allow: []string{"track"}}, merged.Types)
+	assert.Equal(t, 10, merged.Batch.Calls)
+	assert.Zero(t, merged.Batch.Wait)
+	assert.Equal(t, []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "sales"}}}, merged.Webhooks)
+}
+
 func TestProblems(t *testing.T) {
 	const store = "data: d\n"
 	for _, c := range []struct{ name, yaml, want string }{
@@ -307,6 +333,9 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 		{"data: d\nalerts: {webhook: 'https://example.com/who-knows-it-may-write', format: slack}", 0o644, "c.yaml"},
 		{"data: d\nalerts: {webhook: 'https://example.com/', sharedSecret: '${SECRET}'}", 0o644, ""},
 		{"data: d\ntelemetry: {otlp: {headers: {authorization: Bearer x}}}", 0o644, "c.yaml"},
+		{"data: d\negress: {proxy: 'http://me:hush@proxy.example.com:3128'}", 0o644, "c.yaml"},
+		{"data: d\negress: {proxy: 'http://proxy.example.com:3128'}", 0o644, ""},
+		{"\nnats: {url: 'nats://me:hush@a,nats://me:hush@b'}", 0o644, "c.yaml"},
 	} {
 		write(t, dir, "c.yaml", c.yaml)
 		require.NoError(t, os.Chmod(filepath.Join(dir, "c.yaml"), c.mode))

@@ -130,10 +130,9 @@ func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
 	if node == nil || node.Type() == ast.NullType {
 		return // a key without a value counts as missing
 	}
+	v.SetZero() // a value replaces the merged value of the same setting
 	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
+		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
 	target := v.Addr().Interface()
@@ -304,9 +303,7 @@ func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
 
 // table decodes a map.
 func (d *decoder) table(node ast.Node, field string, v reflect.Value) {
-	if v.IsNil() {
-		v.Set(reflect.MakeMap(v.Type()))
-	}
+	v.Set(reflect.MakeMap(v.Type()))
 	d.members(node, field, 0, func(key string, at *token.Token, value ast.Node) {
 		name := fmt.Sprintf("%s[%q]", field, key)
 		d.at[name] = at

@@ -65,24 +65,25 @@ func (e expander) lookUp(name string) (string, error) {
 }
 
 func readSecret(path string) (string, error) {
-	data, err := ReadFile(path, maxSecretFile+1)
-	switch {
-	case err != nil:
+	data, err := ReadFile(path, maxSecretFile)
+	if err != nil {
 		return "", fmt.Errorf("cannot be read: %w", err)
-	case len(data) > maxSecretFile:
-		return "", fmt.Errorf("cannot be read: %s is larger than %d bytes", path, maxSecretFile)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// ReadFile reads at most limit bytes of a file.
+// ReadFile reads a file of at most limit bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return data, err
 }
 
 // absolute makes a relative path absolute. An empty path stays empty.

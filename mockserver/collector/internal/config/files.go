@@ -24,7 +24,8 @@ func digestOf(path string) (d digest) {
 	return digest(h.Sum(d[:0]))
 }
 
-// maxFile exceeds the maximum size of every file, in bytes. Devices have no end.
+// maxFile is the maximum number of bytes to read of a file, because a device has no end. All valid files
+// are smaller.
 const maxFile = 16 << 20
 
 // Paths returns the sorted paths.

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
@@ -48,7 +47,7 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	}
 	files := Files{}
 	files.add(path)
-	data, err := ReadFile(path, yamldoc.MaxBytes+1) // parse refuses the additional byte
+	data, err := ReadFile(path, maxFile) // parse refuses files above yamldoc.MaxBytes
 	if err != nil {
 		return nil, files, err
 	}

@@ -3,8 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/plan"
@@ -24,15 +24,11 @@ func (c *Config) readPlans(d *decoder, files Files) {
 		p, err := plan.Load(path)
 		c.plans[path] = p
 		var problems plan.Problems
-		var unread *fs.PathError
-		field := fmt.Sprintf("sources[%d].plan", i)
-		switch {
+		switch field := fmt.Sprintf("sources[%d].plan", i); {
 		case errors.As(err, &problems):
 			d.problems = append(d.problems, planProblems(problems)...)
-		case errors.As(err, &unread):
-			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "set it to the path of a plan file")
 		case err != nil:
-			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "set it to the path of a plan file")
+			d.wrong(d.place(field), field, "cannot be read: "+strings.TrimPrefix(err.Error(), "plan: "), "set it to the path of a plan file")
 		default:
 			d.warnings = append(d.warnings, planProblems(p.Warnings())...)
 		}

@@ -78,6 +78,11 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 			d.warn(field, fmt.Sprintf("is in %s, which every user of this machine can read", path), "chmod o-r "+path)
 		}
 	}
+	warnAll := func(s secret) {
+		for _, path := range d.filesOf(s) {
+			warn(s.field, path)
+		}
+	}
 	for _, s := range c.secrets() {
 		switch isToken := strings.HasPrefix(s.field, "admin."); {
 		case isToken && strings.TrimSpace(s.value) == "": // reported by checkListeners
@@ -92,12 +97,16 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 				wrong(p.Field, p.Problem, p.Hint)
 			}
 		}
-		for _, path := range d.filesOf(s) {
-			warn(s.field, path)
-		}
+		warnAll(s)
 	}
 	warn("tls.keyFile", c.TLS.KeyFile)
+	if strings.Contains(c.Egress.Proxy, "@") { // after a password
+		warnAll(secret{field: "egress.proxy"})
+	}
 	if c.NATS != nil {
+		if strings.Contains(c.NATS.URL, "@") { // after a password or a token
+			warnAll(secret{field: "nats.url"})
+		}
 		warn("nats.credentials", c.NATS.Credentials)
 		warn("nats.keyFile", c.NATS.KeyFile)
 	}
