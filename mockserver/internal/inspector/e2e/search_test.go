@@ -483,3 +483,39 @@ func TestEmptySearchForRejectedCallsNamesItsStart(t *testing.T) {
 	post(t, srv.URL, "web", `{"type":"track","userId":"ada"}`)
 	b.waitText("#rows", "event_not_defined")
 }
+
+// TestBackRestoresSearchAndCall goes back to a search with an open call. It delays the list until the
+// panel is complete.
+func TestBackRestoresSearchAndCall(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.set("#q", "type:track")
+	b.waitRows(3)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	b.wait(`location.search.includes('call=')`)
+	before := eval[string](b, `location.search`)
+	b.set("#q", "type:track user:ada")
+	b.waitRows(1)
+	b.wait(`location.search.includes('ada')`)
+	b.run(`document.activeElement.blur()`)
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#panel').hidden`)
+	b.run(`const load = fetch
+		let call = null
+		window.fetch = async (...what) => {
+			if (String(what[0]).startsWith('/?')) {
+				await call
+				while (document.querySelector('#panel').classList.contains('is-busy')) await new Promise((done) => setTimeout(done))
+			}
+			const answer = load(...what)
+			if (String(what[0]).startsWith('/calls/')) call = answer
+			return answer
+		}
+		undefined`)
+	b.run(`history.back()`)
+	b.waitRows(3)
+	b.waitText("#panel h2", "Order Completed")
+	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
+	assert.Equal(t, before, eval[string](b, `location.search`))
+}
