@@ -89,8 +89,6 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	page.SecureHeaders(h)
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // at the deadline, net/http would cancel the context of the request
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -100,12 +98,13 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	f.frozen = q.Get("held") != ""
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
-	in.follow(r, control, w, f)
+	in.follow(w, r, f)
 }
 
 // follow sends frames until the browser disconnects, the session expires or the inspector is
 // closed.
-func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
+func (in *Inspector) follow(w http.ResponseWriter, r *http.Request, f *follower) {
+	control := http.NewResponseController(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(in.life, cancel)()
