@@ -164,6 +164,19 @@ func TestSearchSuggestionsByKeyboard(t *testing.T) {
 	b.waitRows(1)
 }
 
+// TestSuggestionsEndWhenTheCursorMoves checks that no suggestion replaces a part of a word.
+func TestSuggestionsEndWhenTheCursorMoves(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.key("/")
+	for _, move := range []func(){func() { b.press(kb.ArrowLeft) }, func() { b.click("#q") }} {
+		b.set("#q", "us")
+		b.waitSuggested("user:")
+		move()
+		b.wait(`document.querySelector('#suggestions').hidden`)
+	}
+}
+
 func TestSelectedSuggestionSurvivesLateResponse(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
