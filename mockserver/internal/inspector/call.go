@@ -69,8 +69,8 @@ type callDestination struct {
 	RetryAt time.Time
 	Tries   int
 	Delay   string // why a pending call is not being attempted
-	Exists  bool   // whether the call can be replayed unless it is pending
-	Signs   bool   // whether the destination still exists and has webhooks
+	Exists  bool   // whether the destination still exists, so that the call can be replayed
+	Signs   bool   // whether it also has webhooks, whose requests can be signed
 }
 
 const (
