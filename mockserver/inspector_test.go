@@ -717,6 +717,33 @@ func TestDestinationsPageShowsStoreProblems(t *testing.T) {
 	assert.NotContains(t, page, "Storage problems")
 }
 
+// A watchedJournal calls a function before it removes a destination.
+type watchedJournal struct {
+	journal.Journal
+	beforeDetach func()
+}
+
+func (j *watchedJournal) Detach(ctx context.Context, name string) error {
+	j.beforeDetach()
+	return j.Journal.Detach(ctx, name)
+}
+
+func TestDestinationThatIsBeingRemovedIsDisabled(t *testing.T) {
+	watched := &watchedJournal{Journal: journal.NewMemory(0)}
+	srv := mockserver.RunEngine(t, engine.Config{Journal: watched})
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("crm", "http://127.0.0.1:1")))
+	var answer object
+	var page string
+	watched.beforeDetach = func() {
+		_, answer = askAdmin(t, srv, http.MethodGet, "/destinations/crm", "")
+		_, page = get(t, srv.URL+"/destination?name=crm")
+	}
+	require.NoError(t, srv.Engine().RemoveDestination(t.Context(), "crm", true))
+	require.Contains(t, answer, "status")
+	assert.Equal(t, "disabled", answer["status"].(object)["state"])
+	assert.Contains(t, page, ">Disabled</span>")
+}
+
 func TestConfiguredDestinationsAreReadOnlyInForms(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("fixed", "https://a.example")}})
 	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
