@@ -182,6 +182,10 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/events?type=alias", "", 400, "invalid_parameter", `parameter type is "alias"; use ` + text.Alternatives(fields.EventTypes)},
 		{"POST", "/destinations/hook/replay", `{"types":["track","trak"]}`, 422, "invalid", `types[1]: is "trak": use ` + strings.Join(fields.StoredTypes, ", ")},
 		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `unknown parameter "limits"; the parameters are limit, messageId, source, type, event, userId, text, since, until, where`},
+		{"GET", "/sources?name=site", "", 400, "invalid_parameter", `unknown parameter "name"; there are no parameters`},
+		{"POST", "/destinations/hook/replay?dryRun=true", "", 400, "invalid_parameter", `unknown parameter "dryRun"; there are no parameters`},
+		{"GET", "/destinations/hook/failed?state=lost", "", 400, "invalid_parameter", `parameter state is "lost"; use failed or filtered`},
+		{"GET", "/destinations/hook/failed?state=pending", "", 400, "invalid_parameter", `parameter state is "pending"; use failed or filtered`},
 		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is retained`},
 		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
 		{"POST", "/destinations/hook/replay", `{"state":"pending"}`, 422, "invalid", `state: is "pending": use "failed", "delivered" or "filtered"`},
@@ -436,7 +440,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	delivered(t, srv, "hook", 40)
 	assert.Equal(t, "delivering", state("hook"))
 	_, page = get(t, srv.URL+"/destination?name=hook")
-	assert.Contains(t, page, "24 of the last 64 attempts failed.")
+	assert.Contains(t, page, "24 of 64 recent attempts failed.")
 	assert.Equal(t, "idle", state("idle"))
 	require.NoError(t, srv.Pause(t.Context(), "hook"))
 	assert.Equal(t, "paused", state("hook"))

@@ -423,6 +423,22 @@ func TestSlowBrowserReceivesTheMissedCount(t *testing.T) {
 	assert.Equal(t, arrived, skipped+rows)
 }
 
+// TestStreamCountsOnlyMatchingCalls continues after more changes than a frame examines, as after a page was
+// hidden.
+func TestStreamCountsOnlyMatchingCalls(t *testing.T) {
+	srv := mockserver.RunT(t)
+	from := position(t, srv)
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"ada"}`)
+	for i := range 3 {
+		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 1000))
+	}
+	for search, want := range map[string]int64{"user:ada": 1, "user:nobody": 0, "": 3001} {
+		f, _ := openStream(t, srv.URL+"/stream?from="+from+"&q="+search).next()
+		assert.Equal(t, want, f.Arrived, search)
+		assert.Equal(t, want, f.Skipped+int64(len(f.Rows)), search)
+	}
+}
+
 func TestStreamsAreLimitedAndEnd(t *testing.T) {
 	inspector, _ := newPages(t, newCollector(t, engine.Config{}), access.GuardConfig{Loopback: true})
 	srv := httptest.NewServer(inspector)
@@ -701,6 +717,33 @@ func TestDestinationsPageShowsStoreProblems(t *testing.T) {
 	assert.NotContains(t, page, "Storage problems")
 }
 
+// A watchedJournal calls a function before it removes a destination.
+type watchedJournal struct {
+	journal.Journal
+	beforeDetach func()
+}
+
+func (j *watchedJournal) Detach(ctx context.Context, name string) error {
+	j.beforeDetach()
+	return j.Journal.Detach(ctx, name)
+}
+
+func TestDestinationThatIsBeingRemovedIsDisabled(t *testing.T) {
+	watched := &watchedJournal{Journal: journal.NewMemory(0)}
+	srv := mockserver.RunEngine(t, engine.Config{Journal: watched})
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("crm", "http://127.0.0.1:1")))
+	var answer object
+	var page string
+	watched.beforeDetach = func() {
+		_, answer = askAdmin(t, srv, http.MethodGet, "/destinations/crm", "")
+		_, page = get(t, srv.URL+"/destination?name=crm")
+	}
+	require.NoError(t, srv.Engine().RemoveDestination(t.Context(), "crm", true))
+	require.Contains(t, answer, "status")
+	assert.Equal(t, "disabled", answer["status"].(object)["state"])
+	assert.Contains(t, page, ">Disabled</span>")
+}
+
 func TestConfiguredDestinationsAreReadOnlyInForms(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("fixed", "https://a.example")}})
 	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
@@ -920,4 +963,88 @@ func TestWrongAddressOfPageRequiresLogin(t *testing.T) {
 	inspector.Wrap(collector).ServeHTTP(res, req)
 	assert.Equal(t, http.StatusSeeOther, res.Code)
 	assert.Equal(t, "/login?to=%2Fnothing%3Fx%3D1", res.Header().Get("Location"))
+}
+
+// TestScriptsReceiveErrorsWithoutTheLayout requests fragments that do not exist.
+func TestScriptsReceiveErrorsWithoutTheLayout(t *testing.T) {
+	srv := mockserver.RunT(t)
+	res, body := get(t, srv.URL+"/destination?name=none", "X-Fragment", "1")
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+	assert.Contains(t, body, "<h1>Destination not found</h1>")
+	assert.NotContains(t, body, "<html")
+}
+
+func TestFormTooLarge(t *testing.T) {
+	srv := mockserver.RunT(t)
+	res, body := submit(t, srv.URL+"/deletions", url.Values{"users": {strings.Repeat("u", 1<<20)}})
+	assert.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode)
+	assert.Contains(t, body, "<p>The form is larger than 1 MB; go back and shorten it.</p>")
+	res, body = submit(t, srv.URL+"/deletions?%zz", nil)
+	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
+	assert.Contains(t, body, "<p>The form cannot be read: ")
+}
+
+// TestEmptyListsAreLive checks that the parts of pages that scripts reload contain the note about an
+// empty list. Otherwise the note would stay after the first item appears.
+func TestEmptyListsAreLive(t *testing.T) {
+	srv := mockserver.RunT(t)
+	for path, note := range map[string]string{
+		"/destinations": "No destinations yet", "/events": "No events yet", "/audiences": "No audiences yet", "/deletions": "No deletion requests yet",
+		"/user": "No users yet", "/sources": "No sources yet", "/plans": "No accepted call violates a plan", "/problems": "No problems",
+	} {
+		_, page := get(t, srv.URL+path)
+		assert.Equal(t, 1, strings.Count(page, note), path)
+		_, part := get(t, srv.URL+path, "X-Fragment", "1")
+		assert.Contains(t, part, note, path)
+	}
+}
+
+func TestSignaturesListAcceptedCalls(t *testing.T) {
+	rec := newReceiver(t, nil)
+	d := hook("hook", rec.URL)
+	d.SharedSecret = "s3cret"
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{d}})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Accepted","userId":"u","messageId":"m"}`)
+	for range 10 {
+		post(t, srv.URL+"/v1/track", "key", `{"userId":"u"}`)
+	}
+	_, page := get(t, srv.URL+"/signatures")
+	assert.Contains(t, page, "<bdi>Accepted</bdi>")
+
+	// A pasted body is checked even if the selected call has expired.
+	const body = `{"pasted":true}`
+	_, page = submit(t, srv.URL+"/signatures", url.Values{"call": {"gone"}, "destination": {"hook"}, "body": {body}, "signature": {webhook.Sign("s3cret", []byte(body))}})
+	assert.Contains(t, page, "This call has expired")
+	assert.Contains(t, page, "The signature is valid for the pasted body")
+}
+
+// TestOnlyWebhooksHaveSignatures opens a call that was sent to a webhook and to a relay.
+func TestOnlyWebhooksHaveSignatures(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{
+		Destinations: []tracking.Destination{hook("hook", "http://hook"), {Name: "relay", Settings: webhook.Settings{Type: webhook.TypeRelay, Endpoint: "http://relay", WriteKey: "key"}}},
+		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))},
+	})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
+	delivered(t, srv, "hook", 1)
+	delivered(t, srv, "relay", 1)
+	_, list := get(t, srv.URL+"/")
+	_, panel := get(t, srv.URL+"/calls/"+find(t, list, `data-ref="([^"]+)"`), "X-Fragment", "1")
+	assert.Contains(t, panel, "&amp;destination=hook\">Signature")
+	assert.NotContains(t, panel, "destination=relay\">Signature")
+}
+
+func TestFailedCallsLinkToTheirDestination(t *testing.T) {
+	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("my hook", rec.URL), hook("other", rec.URL)}})
+	post(t, srv.URL+"/v1/batch", "key", track("m", 10))
+	_, err := srv.Wait(within(t), 10, func(r *tracking.Record) bool {
+		o, ok := r.State("my hook")
+		return ok && o.State == tracking.StateFailed
+	})
+	require.NoError(t, err)
+	_, page := get(t, srv.URL+"/destination?name=my+hook")
+	link := html.UnescapeString(find(t, page, `href="([^"]+)">View recent failed calls`))
+	assert.Equal(t, `/?q=destination%3A%3D%22my+hook%22+status%3Afailed`, link)
+	_, page = get(t, srv.URL+link)
+	assert.Contains(t, page, "<b>10</b> of 10 calls match")
 }

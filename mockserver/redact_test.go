@@ -34,6 +34,9 @@ func TestDestinationRedactsItsRequests(t *testing.T) {
 		assert.NotContains(t, got, "ada")
 		assert.Contains(t, <-bodies["/open"], "4111111111111234")
 		assert.Contains(t, string(srv.Engine().History().Records(nil)[0].Call.Body), "4111111111111234", "the call is stored unchanged")
+		attempts, err := srv.Engine().SendTest(t.Context(), private, "track")
+		require.NoError(t, err)
+		assert.NotContains(t, string(attempts[0].RequestBody), "test-user")
 	})
 }
 

@@ -187,3 +187,21 @@ func TestInvalidTransformsInTheAPI(t *testing.T) {
 		assert.Contains(t, answer["message"], want)
 	}
 }
+
+// TestTestCallWithoutBody tests a destination with a transform that has no result for the test call.
+func TestTestCallWithoutBody(t *testing.T) {
+	const problem = "could not create the test call: transform: the program has no result for this call"
+	srv := mockserver.RunT(t, mockserver.Config{Transforms: func(string) (webhook.Transform, error) {
+		return func([]byte) ([]byte, error) { return nil, nil }, nil
+	}})
+	d := hook("crm", "http://127.0.0.1:1")
+	d.Transform = "empty"
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), d))
+	status, answer := askAdmin(t, srv, "POST", "/destinations/crm/test", "")
+	assert.Equal(t, http.StatusConflict, status)
+	assert.Equal(t, object{"code": "no_payload", "message": problem}, answer)
+	for _, header := range [][]string{nil, {"X-Fragment", "1"}} {
+		_, page := submit(t, srv.URL+"/destinations/test", url.Values{"new": {"true"}, "url0": {"http://127.0.0.1:1"}, "transform": {"empty"}}, header...)
+		assert.Contains(t, page, "C"+problem[1:]+".")
+	}
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			documented[strings.ToUpper(name)+" "+path] = true
 		}
 	}
-	for _, route := range adminRoutes {
+	for _, route := range slices.Concat(adminRoutes, queryRoutes) {
 		assert.True(t, documented[route.method+" "+route.path], "%s %s is served but not in openapi.yaml", route.method, route.path)
 	}
 }

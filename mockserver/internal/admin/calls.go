@@ -142,10 +142,9 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
 	q.acceptedFilter(&filter)
-	state := ""
-	if q.state(&state); state == "pending" || state == "delivered" {
-		q.fail("state", state, "use failed or filtered")
-	}
+	var state string
+	q.text("state", &state)
+	q.oneOf("state", []string{cmp.Or(state, "failed")}, []string{"failed", "filtered"})
 	if err := q.done(); err != nil {
 		return nil, err
 	}
@@ -179,8 +178,8 @@ type rejectionView struct {
 	Body string `json:"body,omitempty"`
 }
 
-// listRejections lists rejected calls and refused requests, newest first. It filters refused
-// requests only by source and time.
+// listRejections lists rejected calls and refused requests, newest first. A refused request has only a
+// source and a time, so other filters exclude it.
 func (a *admin) listRejections(r *http.Request) (any, error) {
 	type refusalView struct {
 		event.Refusal

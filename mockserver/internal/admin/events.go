@@ -41,7 +41,7 @@ func (a *admin) listEvents(r *http.Request) (any, error) {
 }
 
 // eventHandler returns a handler that returns a view of an event.
-func eventHandler(view func(shapes.Event) any) func(*admin, *http.Request) (any, error) {
+func eventHandler(view func(shapes.Event) any) handler {
 	return func(a *admin, r *http.Request) (any, error) {
 		e, ok := a.c.Shapes().Event(r.PathValue("event"))
 		if !ok {

@@ -56,10 +56,6 @@ func (a *admin) expect(r *http.Request) (any, error) {
 }
 
 func readExpectations(r *http.Request) (*expect.Request, error) {
-	q := newQuery(r)
-	if err := q.done(); err != nil {
-		return nil, err
-	}
 	body, err := readBody(r, maxAdminBody)
 	if err != nil {
 		return nil, err
@@ -149,8 +145,7 @@ func (w *waiter) shows(i *history.Item) bool {
 func (w *waiter) newest() (calls []*expect.Call) {
 	w.a.c.History().Scan(w.seen+1, func(i *history.Item) bool {
 		if w.shows(i) || w.a.shows(i) && i.Refusal != nil && i.Call().Source == "" {
-			item := i.Snapshot()
-			calls = append(calls, callOf(&item))
+			calls = append(calls, callOf(i))
 		}
 		return len(calls) < maxExplained
 	})

@@ -171,7 +171,11 @@ func readWhere(conditions []string) (search.Query, error) {
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {
-			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "unknown parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
+			hint := "there are no parameters"
+			if len(q.known) > 0 {
+				hint = "the parameters are " + strings.Join(q.known, ", ")
+			}
+			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "unknown parameter %.100q; %s", name, hint)
 		}
 	}
 	return q.err

@@ -117,7 +117,7 @@ func picks(f *history.CallFilter, members []member, i *history.Item) bool {
 		return true
 	}
 	body, _ := jsondiff.Decode(i.Call().Body) // invalid JSON has no fields
-	return !slices.ContainsFunc(members, func(m member) bool { return !m.isIn(body) })
+	return !slices.ContainsFunc(members, func(m member) bool { return !hasText(body, m.path, m.text) })
 }
 
 // A member is a field that a call must have, with its value as a string.
@@ -126,9 +126,7 @@ type member struct {
 	text string
 }
 
-// isIn reports whether an object has the field with this value. Field names may contain dots.
-func (m *member) isIn(v any) bool { return hasText(v, m.path, m.text) }
-
+// hasText reports whether v has a field at the path with this value. Field names may contain dots.
 func hasText(v any, path []string, text string) bool {
 	if len(path) == 0 {
 		if s, ok := v.(string); ok {

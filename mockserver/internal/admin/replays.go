@@ -99,10 +99,7 @@ func (a *admin) startReplay(r *http.Request) (any, error) {
 	return created(run), err
 }
 
-func (a *admin) listReplays(r *http.Request) (any, error) {
-	if err := newQuery(r).done(); err != nil {
-		return nil, err
-	}
+func (a *admin) listReplays(*http.Request) (any, error) {
 	return map[string]any{"replays": a.c.ReplayRuns()}, nil
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"io"

@@ -372,7 +372,10 @@ func (a *admin) testDestination(r *http.Request) (any, error) {
 		return nil, state.Unknown("destination", name)
 	}
 	attempts, err := a.c.SendTest(r.Context(), *d, in.Type)
-	return export.NewAttempts(attempts), err
+	if err != nil {
+		return nil, access.Errorf(http.StatusConflict, "no_payload", "%v", err)
+	}
+	return export.NewAttempts(attempts), nil
 }
 
 // removeDestination deletes a destination. It discards pending calls only if requested.

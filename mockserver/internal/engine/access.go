@@ -174,7 +174,10 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 		if !pick(d) {
 			continue
 		}
-		o := DestinationOverview{Destination: d, ReadOnly: configured.Destination(d.Name) != nil, Ledger: journal.LedgerOf(ledgers, d.Name)}
+		o := DestinationOverview{
+			Destination: d, ReadOnly: configured.Destination(d.Name) != nil, Ledger: journal.LedgerOf(ledgers, d.Name),
+			Status: DestinationStatus{Destination: d.Name, State: DestinationDisabled}, // while it is being removed
+		}
 		if w := c.workers.of(d.Name); w != nil {
 			o.Status = c.statusOf(w)
 		}

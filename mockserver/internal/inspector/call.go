@@ -69,7 +69,8 @@ type callDestination struct {
 	RetryAt time.Time
 	Tries   int
 	Delay   string // why a pending call is not being attempted
-	Exists  bool   // whether the call can be replayed unless it is pending
+	Exists  bool   // whether the destination still exists, so that the call can be replayed
+	Signs   bool   // whether it also has webhooks, whose requests can be signed
 }
 
 const (
@@ -130,9 +131,10 @@ func (p *callPanel) showRecord(r *tracking.Record, destinations []engine.Attache
 	p.Corrections, p.Violations = correctionsOf(r), c.Violations
 	p.Body, p.Bytes = page.LayOut(c.Body, markCorrected), len(c.Body)
 	for _, s := range rows.StatesOf(r, destinations) {
+		at := slices.IndexFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == s.Destination })
 		p.Destinations = append(p.Destinations, callDestination{
 			Name: s.Destination, Look: s.Look(), Word: s.Look() + s.Response(r), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
-			Exists: slices.ContainsFunc(destinations, func(d engine.AttachedDestination) bool { return d.Name == s.Destination }),
+			Exists: at >= 0, Signs: at >= 0 && !isRelay(&destinations[at].Destination),
 		})
 	}
 	p.addSkipped(c, destinations)

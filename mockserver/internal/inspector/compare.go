@@ -22,7 +22,7 @@ func compareLink(first, second string) string {
 
 // A comparePage compares two calls, or offers calls to compare with.
 type comparePage struct {
-	First, Second *comparedCall   // nil if not selected
+	First, Second *rows.Row       // nil if not selected
 	Problem       string          // why the calls cannot be compared
 	Choices       []compareChoice // only for a single call
 	Differing     []jsondiff.Line
@@ -31,12 +31,6 @@ type comparePage struct {
 	Incomplete    bool
 	Total         int  // number of differing paths, without Always
 	Others        bool // whether the calls have different events
-}
-
-// A comparedCall is one of the two calls.
-type comparedCall struct {
-	rows.Row
-	body []byte
 }
 
 // A compareChoice is a call to compare with.
@@ -56,15 +50,15 @@ func (in *Inspector) showComparison(r *http.Request) (page.Response, error) {
 	}
 	destinations := in.c.Attached()
 	var items []history.Item
-	var calls []*comparedCall
+	var calls []*rows.Row
 	for _, ref := range refs {
 		i, ok := in.c.History().Item(ref)
 		if !ok {
 			return page.Problem(http.StatusNotFound, "Call expired", "One of the calls has expired."), nil
 		}
-		call := &comparedCall{Row: rows.New(in.c.History(), &i, rows.Filter{}, destinations), body: i.Call().Body}
+		call := rows.New(in.c.History(), &i, rows.Filter{}, destinations)
 		call.At = timeline.Happened(&i)
-		items, calls = append(items, i), append(calls, call)
+		items, calls = append(items, i), append(calls, &call)
 	}
 	var c comparePage
 	switch len(calls) {
@@ -74,14 +68,14 @@ func (in *Inspector) showComparison(r *http.Request) (page.Response, error) {
 		c.First, c.Choices = calls[0], in.choicesFor(&items[0], destinations)
 	default:
 		c.First, c.Second = calls[0], calls[1]
-		c.compare()
+		c.compare(items[0].Call().Body, items[1].Call().Body)
 	}
 	return page.Response{Template: "compare", Page: page.Page{Title: "Compare calls", Nav: "calls", Body: c}}, nil
 }
 
-// compare sets the differences of the two calls.
-func (c *comparePage) compare() {
-	d, err := jsondiff.ComparePaths(c.First.body, c.Second.body)
+// compare sets the differences of the two bodies.
+func (c *comparePage) compare(first, second []byte) {
+	d, err := jsondiff.ComparePaths(first, second)
 	if err != nil {
 		c.Problem = "One of the calls is not valid JSON."
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -84,6 +85,13 @@ type destinationPage struct {
 // HasMoreFailed reports whether there are failed calls that the page does not show.
 func (p destinationPage) HasMoreFailed() bool { return p.Line.Ledger.Failed > int64(len(p.Failed)) }
 
+// FailedLink returns the URL of the list of the destination's failed calls.
+func (p destinationPage) FailedLink() string {
+	filter := rows.By("destination", p.Form.Name)
+	filter.Query = append(filter.Query, search.Term{Field: "status", Value: "failed"})
+	return filter.Link("/")
+}
+
 // CallLink returns the URL of a call.
 func (p destinationPage) CallLink(source, id string) string {
 	return callLink(history.RefOfCall(source, id))
@@ -149,7 +157,7 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Response, error) {
 	switch {
 	case len(form.Errors) > 0:
 	case form.New:
-		err = in.c.AddDestination(r.Context(), form.destination)
+		err = in.c.AddDestination(r.Context(), form.Destination)
 	default:
 		err = in.c.ChangeDestination(r.Context(), form.Name, func(d *tracking.Destination) error {
 			*d = form.over(*d)
@@ -172,16 +180,13 @@ func (in *Inspector) saveDestination(r *http.Request) (page.Response, error) {
 // nothing.
 func (in *Inspector) testDestination(r *http.Request) (page.Response, error) {
 	form := in.readDestinationForm(r.PostForm)
-	typed := form.Name
-	form.Name = cmp.Or(typed, "test") // a test does not require a name
-	form.clear("name")
+	form.Errors = slices.DeleteFunc(form.Errors, func(p fieldProblem) bool { return p.Field == "name" }) // a test does not require a name
 	if len(form.Errors) == 0 {
-		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
+		form.sendTest(r.Context(), in.c)
 	}
 	if page.IsFragment(r) {
 		return page.Response{Template: "destination", Part: "test", Page: page.Page{Body: form}}, nil
 	}
-	form.Name = typed
 	return in.showForm(r, http.StatusOK, form)
 }
 
@@ -193,7 +198,7 @@ func (in *Inspector) previewDestination(r *http.Request) (page.Response, error) 
 		return !slices.Contains([]string{"sources", "types", "events", "redact", "transform"}, setting)
 	})
 	if len(form.Errors) == 0 {
-		preview := in.c.Preview(form.destination)
+		preview := in.c.Preview(form.Destination)
 		form.Preview = &preview
 	}
 	if page.IsFragment(r) {

@@ -95,6 +95,9 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
+// recentCalls is the number of calls to select from.
+const recentCalls = 8
+
 func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
@@ -116,8 +119,10 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {
 		in.diagnose(&p, &destinations[0])
 	}
 	if p.Ref == "" {
-		p.Recent = in.list(rows.Filter{}, 0).Rows
-		p.Recent = p.Recent[:min(len(p.Recent), 8)]
+		recent, _ := in.c.History().Page(0, recentCalls, nil)
+		for i := range recent {
+			p.Recent = append(p.Recent, rows.New(in.c.History(), &history.Item{Record: &recent[i]}, rows.Filter{}, nil))
+		}
 	}
 	return page.Response{Template: "doctor", Page: page.Page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
@@ -126,19 +131,16 @@ func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {
 func (in *Inspector) diagnose(p *signaturePage, d *tracking.Destination) {
 	var body []byte
 	var sent []signcheck.Stamp
-	if p.Ref != "" {
-		i, ok := in.c.History().Item(p.Ref)
-		if !ok || i.Record == nil {
-			p.Missing = true
-			return
-		}
+	if i, ok := in.c.History().Item(p.Ref); ok && i.Record != nil {
 		p.Title, p.Type = text.Cut(rows.TextLimit, history.TitleOf(&i.Record.Call)), i.Record.Call.Type
 		var err error
 		if body, err = in.c.Body(d, &i.Record.Call); err != nil {
 			p.Problem = err.Error()
-			return
+		} else {
+			p.Signed, sent = in.signed(body, d, i.Record), stampsOf(i.Record, d.Name)
 		}
-		p.Signed, sent = in.signed(body, d, i.Record), stampsOf(i.Record, d.Name)
+	} else {
+		p.Missing = p.Ref != ""
 	}
 	if p.Pasted != "" || p.PastedSign != "" {
 		p.checkPasted(body, d, sent)

@@ -30,19 +30,11 @@ type destinationForm struct {
 	Errors      []fieldProblem
 	typed       map[string]string    // typed values of optionFields, by name
 	Test        []attemptLine        // responses to a test call
+	TestProblem string               // why there is no test call
 	Preview     *engine.Preview      // nil unless requested
-	destination tracking.Destination // typed settings
-	old         tracking.Destination // saved settings
+	Destination tracking.Destination // typed settings
+	Old         tracking.Destination // saved settings
 }
-
-// Signed reports whether a shared secret is saved.
-func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
-
-// Rotating reports whether a previous secret also signs requests.
-func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
-
-// HasKey reports whether a write key is saved.
-func (f destinationForm) HasKey() bool { return f.old.WriteKey != "" }
 
 // MoreOpen reports whether a field under More options has an error or a value other than the
 // default.
@@ -50,7 +42,7 @@ func (f destinationForm) MoreOpen() bool {
 	if slices.ContainsFunc(f.Errors, func(p fieldProblem) bool { return !slices.Contains(firstFields, p.Field) }) {
 		return true
 	}
-	if len(f.destination.Webhooks) > 1 || slices.ContainsFunc(f.destination.Webhooks, func(e webhook.Endpoint) bool { return len(e.Headers) > 0 }) {
+	if len(f.Destination.Webhooks) > 1 || slices.ContainsFunc(f.Destination.Webhooks, func(e webhook.Endpoint) bool { return len(e.Headers) > 0 }) {
 		return true
 	}
 	more := f.over(tracking.Destination{})
@@ -72,7 +64,7 @@ func (f destinationForm) Summary() []setting {
 			all = append(all, setting{name, text})
 		}
 	}
-	d := f.old
+	d := f.Old
 	if isRelay(&d) {
 		add("URL", d.Endpoints()[0].URL)
 	}
@@ -83,7 +75,7 @@ func (f destinationForm) Summary() []setting {
 	add("Sources", cmp.Or(strings.Join(d.Sources, ", "), "all sources"))
 	for _, field := range optionFields {
 		value := field.value(&d)
-		if field.Name == "signature" && f.Signed() {
+		if field.Name == "signature" && f.Old.SharedSecret != "" {
 			value = cmp.Or(value, string(webhook.SignatureService))
 		}
 		add(field.Label, field.text(value))
@@ -110,12 +102,6 @@ func (f destinationForm) URLField(i int) urlField {
 	name := fmt.Sprintf("url%d", i)
 	return urlField{name, f.Label(name), f.Webhooks[i].URL, f.Problems(name)}
 }
-
-// Enabled reports whether calls are forwarded.
-func (f destinationForm) Enabled() bool { return !f.destination.Disabled }
-
-// KeepWhileDisabled reports whether calls wait while they are not forwarded.
-func (f destinationForm) KeepWhileDisabled() bool { return f.destination.KeepWhileDisabled }
 
 // A choice is an option that can be selected.
 type choice struct {
@@ -157,8 +143,13 @@ func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
 }
 
-// Label returns the label of a field.
-func (destinationForm) Label(field string) string { return formFields[formIndex(field)][1] }
+// Label returns the label of a form field. It returns the name of any other field.
+func (destinationForm) Label(field string) string {
+	if i := formIndex(field); i >= 0 {
+		return formFields[i][1]
+	}
+	return field
+}
 
 // Problems returns the errors of a field.
 func (f destinationForm) Problems(field string) []fieldProblem {
@@ -174,7 +165,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 // newForm returns a form with the settings of a destination.
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
-		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
+		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", Old: d, Destination: d,
 		ReadOnly: in.c.Configured().Destination(d.Name) != nil,
 	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
@@ -207,26 +198,26 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	}
 	if !f.New {
 		if d := in.c.Settings().Destination(f.Name); d != nil {
-			f.old = *d
+			f.Old = *d
 		}
-		if saved := in.newForm(f.old); saved.ReadOnly { // the page has no fields for its settings
+		if saved := in.newForm(f.Old); saved.ReadOnly { // the page has no fields for its settings
 			saved.TestType = f.TestType
 			return saved
 		}
 	}
 	f.chooseSources(in.sourceNames(), v["sources"])
-	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true", KeepWhileDisabled: v.Get("keepWhileDisabled") == "true"}
+	f.Destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true", KeepWhileDisabled: v.Get("keepWhileDisabled") == "true"}
 	f.readSources(v["sources"])
 	f.readOptions(v)
 	places := f.readWebhooks(v)
-	if isRelay(&f.destination) {
-		f.destination.Webhooks = nil
+	if isRelay(&f.Destination) {
+		f.Destination.Webhooks = nil
 		f.readKey(v.Get("writeKey"))
 	} else {
 		f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
 	}
 	f.addProblems(settings.CheckName(f.Name), places)
-	f.addProblems(in.c.CheckDestination(&f.old, &f.destination), places)
+	f.addProblems(in.c.CheckDestination(&f.Old, &f.Destination), places)
 	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
 	return f
 }
@@ -235,7 +226,7 @@ func (f *destinationForm) readSources(chosen []string) {
 	if f.AllSources {
 		return
 	}
-	f.destination.Sources = chosen
+	f.Destination.Sources = chosen
 	if len(chosen) == 0 {
 		f.fail("sources", "are empty: select at least one source, or all sources")
 	}
@@ -247,7 +238,7 @@ func (f *destinationForm) readOptions(v url.Values) {
 	for _, field := range optionFields {
 		value := strings.TrimSpace(v.Get(field.Name))
 		f.typed[field.Name] = value
-		if problem := field.set(&f.destination, value); problem != "" {
+		if problem := field.set(&f.Destination, value); problem != "" {
 			f.fail(field.Name, problem)
 		}
 	}
@@ -256,30 +247,30 @@ func (f *destinationForm) readOptions(v url.Values) {
 // readSecrets reads the typed secret or keeps the saved secret, which the form does not
 // contain.
 func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
-	d := &f.destination
+	d := &f.Destination
 	switch {
-	case !f.Signed():
+	case f.Old.SharedSecret == "":
 		d.SharedSecret = typed
 	case f.SecretDo == "replace", f.SecretDo == "rotate":
 		if d.SharedSecret = typed; typed == "" {
 			f.fail("sharedSecret", "is empty: enter a new secret or keep the current one")
 		}
 		if f.SecretDo == "rotate" {
-			d.PreviousSecret = f.old.SharedSecret
+			d.PreviousSecret = f.Old.SharedSecret
 		}
 	case f.SecretDo == "remove":
 	default:
-		d.SharedSecret = f.old.SharedSecret
+		d.SharedSecret = f.Old.SharedSecret
 		if !forgetPrevious {
-			d.PreviousSecret = f.old.PreviousSecret
+			d.PreviousSecret = f.Old.PreviousSecret
 		}
 	}
 }
 
 // readKey reads the typed write key or keeps the saved write key, which the form does not contain.
 func (f *destinationForm) readKey(typed string) {
-	if f.destination.WriteKey = typed; typed == "" {
-		f.addProblems(engine.KeepWriteKey(&f.destination, &f.old), nil)
+	if f.Destination.WriteKey = typed; typed == "" {
+		f.addProblems(engine.KeepWriteKey(&f.Destination, &f.Old), nil)
 	}
 }
 
@@ -292,20 +283,20 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 			f.fail(fmt.Sprintf("headers%d", i), problem)
 		}
 		if w.Used = w.URL != "" || strings.TrimSpace(w.Headers) != "" || i == 0; w.URL != "" || len(headers) > 0 {
-			f.destination.Webhooks = append(f.destination.Webhooks, webhook.Endpoint{URL: w.URL, Headers: headers})
+			f.Destination.Webhooks = append(f.Destination.Webhooks, webhook.Endpoint{URL: w.URL, Headers: headers})
 			places = append(places, i)
 		}
 		f.Webhooks[i] = w
 	}
-	f.destination.Webhooks = engine.RestoreHeaders(f.destination.Webhooks, f.old.Webhooks)
-	f.addProblems(engine.StillHidden(f.destination.Webhooks), places)
+	f.Destination.Webhooks = engine.RestoreHeaders(f.Destination.Webhooks, f.Old.Webhooks)
+	f.addProblems(engine.StillHidden(f.Destination.Webhooks), places)
 	return places
 }
 
 // over returns the settings of the form with the name and the state of d, which the form does not
 // contain. The form has an input for every other field.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
-	all := f.destination
+	all := f.Destination
 	all.Name, all.Paused, all.GoneSince = d.Name, d.Paused, d.GoneSince
 	return all
 }
@@ -333,15 +324,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 
 // fail adds an error to a form field.
 func (f *destinationForm) fail(field, text string) {
-	label := field
-	if i := formIndex(field); i >= 0 {
-		label = formFields[i][1]
-	}
-	f.Errors = append(f.Errors, fieldProblem{field, label, text})
-}
-
-func (f *destinationForm) clear(field string) {
-	f.Errors = slices.DeleteFunc(f.Errors, func(p fieldProblem) bool { return p.Field == field })
+	f.Errors = append(f.Errors, fieldProblem{field, f.Label(field), text})
 }
 
 func writeHeaders(headers map[string]string) string {
@@ -375,15 +358,13 @@ func readHeaders(text string) (headers map[string]string, problem string) {
 	return headers, ""
 }
 
-// sendTest sends a test call to each URL and returns the attempts.
-func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
-	attempts, err := in.c.SendTest(ctx, d, typ)
+// sendTest sends a test call to each URL.
+func (f *destinationForm) sendTest(ctx context.Context, c *engine.Collector) {
+	attempts, err := c.SendTest(ctx, f.Destination, f.TestType)
 	if err != nil {
-		in.c.Logger().Error("cannot send test call", "error", err)
+		f.TestProblem = err.Error()
 	}
-	lines := make([]attemptLine, len(attempts))
-	for i, a := range attempts {
-		lines[i] = newAttemptLine(a)
+	for _, a := range attempts {
+		f.Test = append(f.Test, newAttemptLine(a))
 	}
-	return lines
 }

@@ -1,13 +1,20 @@
 package inspector
 
 import (
+	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestPanelShowsTheNewestAttempts(t *testing.T) {
@@ -34,4 +41,28 @@ func TestOddMembers(t *testing.T) {
 	record := &tracking.Record{Call: tracking.Call{Body: body}}
 	assert.Contains(t, correctionsOf(record), correction{"userID ignored", "field names are case-sensitive: use userId"})
 	assert.Contains(t, correctionsOf(record), correction{"event converted to a string", "the sender sent a number"})
+}
+
+// TestCountFollowsRelativeTimes checks that the count of a search changes when a call no longer matches
+// because of its age.
+func TestCountFollowsRelativeTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := engine.New(engine.Config{AnyWriteKey: true})
+		require.NoError(t, err)
+		defer c.Close()
+		guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
+		require.NoError(t, err)
+		in := New(c, Config{Guard: guard})
+		defer in.Close()
+		c.History().Observe(event.Accepted{Batch: event.Batch{ReceivedAt: time.Now(), Calls: []tracking.Call{{ID: "m", ReceivedAt: time.Now(), Body: []byte(`{}`)}}}})
+		end, _ := c.History().End()
+		f := in.newFollower(rows.ReadFilter(url.Values{"q": {"since:1m"}}), end.String(), "")
+		first := f.next()
+		require.NotNil(t, first.Counts)
+		assert.Contains(t, first.Counts.HTML, "<b>1</b> of 1 call matches")
+		time.Sleep(2 * time.Minute)
+		second := f.next()
+		require.NotNil(t, second.Counts)
+		assert.Contains(t, second.Counts.HTML, "<b>0</b> of 1 call match")
+	})
 }

@@ -186,7 +186,7 @@ type option struct {
 func (f destinationForm) Option(name string) option {
 	for _, field := range optionFields {
 		if field.Name == name {
-			return option{field, cmp.Or(f.typed[name], field.value(&f.destination)), f.Problems(name)}
+			return option{field, cmp.Or(f.typed[name], field.value(&f.Destination)), f.Problems(name)}
 		}
 	}
 	panic("inspector: no option " + name)

@@ -30,7 +30,7 @@ const (
 type problemsPage struct {
 	Since        time.Time
 	Runs         []engine.ReplayRun
-	Kept         []failedCount
+	Kept         []tracking.Ledger // ledgers with failed calls
 	Failed       []causeCard
 	Refused      []causeCard
 	MoreFailed   int // number of groups that are not shown
@@ -42,12 +42,6 @@ type problemsPage struct {
 // Quiet reports whether there are no problems.
 func (l *problemsPage) Quiet() bool {
 	return len(l.Failed)+len(l.Refused)+len(l.Runs)+len(l.Kept) == 0
-}
-
-// A failedCount is a destination and the number of its failed calls.
-type failedCount struct {
-	Destination string
-	Calls       int64
 }
 
 // A causeCard is a group of failures or refusals, with links to examples.
@@ -89,7 +83,7 @@ func (in *Inspector) showProblems(r *http.Request) (page.Response, error) {
 	}
 	for _, ledger := range ledgers {
 		if ledger.Failed > 0 {
-			l.Kept = append(l.Kept, failedCount{ledger.Destination, ledger.Failed})
+			l.Kept = append(l.Kept, ledger)
 		}
 	}
 	for i := range l.Failed {

@@ -192,12 +192,7 @@ func (in *Inspector) replayCall(r *http.Request) (page.Response, error) {
 	return page.SendTo(filter.Link("/", "call", ref), done)
 }
 
-func replayedText(n int) string {
-	if n == 1 {
-		return "Replaying 1 call"
-	}
-	return "Replaying " + text.GroupDigits(n) + " calls"
-}
+func replayedText(n int) string { return "Replaying " + text.Plural(n, "call", "calls") }
 
 // A causeReplay is the confirmation page for a replay of failed calls.
 type causeReplay struct {
@@ -250,5 +245,5 @@ func (in *Inspector) replayCause(r *http.Request) (page.Response, error) {
 	case err != nil:
 		return page.Response{}, err
 	}
-	return page.SendTo("/problems", "Replaying "+text.Plural(expected, "call", "calls")+" to "+destination+".")
+	return page.SendTo("/problems", replayedText(expected)+" to "+destination+".")
 }

@@ -25,7 +25,7 @@ const (
 	frameInterval = 250 * time.Millisecond
 	// frameRows limits the new rows per frame. A faster list would be unreadable.
 	frameRows = 30
-	// frameChanges limits the changes per frame, newest first.
+	// frameChanges limits the changes that a frame examines, newest first.
 	frameChanges = 2000
 	// countPause is the minimum time between two counts of matching items.
 	countPause = 2 * time.Second
@@ -89,8 +89,6 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	page.SecureHeaders(h)
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // at the deadline, net/http would cancel the context of the request
 	q := r.URL.Query()
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
@@ -100,12 +98,13 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	f.frozen = q.Get("held") != ""
 	f.open = q.Get("call")
 	f.openChange, _ = strconv.ParseInt(q.Get("seen"), 10, 64) // an invalid number makes the page reload the call
-	in.follow(r, control, w, f)
+	in.follow(w, r, f)
 }
 
 // follow sends frames until the browser disconnects, the session expires or the inspector is
 // closed.
-func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
+func (in *Inspector) follow(w http.ResponseWriter, r *http.Request, f *follower) {
+	control := http.NewResponseController(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(in.life, cancel)()
@@ -143,16 +142,10 @@ func (f frame) write(w io.Writer) error {
 // newFollower returns a follower that continues from a position. listed contains the orders of
 // the rows in the browser, separated by commas.
 func (in *Inspector) newFollower(filter rows.Filter, from, listed string) *follower {
-	f := &follower{in: in, filter: filter, ages: filter.Query.HasRelativeTime(), shown: map[int64]int64{}}
-	seen, continues := history.ParseCursor(from), false
-	in.c.History().View(func(feed *history.Feed) { continues = feed.Continues(seen) })
-	if !continues {
-		return f // the first frame resets the page
-	}
-	f.seen = seen
+	f := &follower{in: in, filter: filter, ages: filter.Query.HasRelativeTime(), seen: history.ParseCursor(from), shown: map[int64]int64{}}
 	for text := range strings.SplitSeq(listed, ",") {
 		if order, err := strconv.ParseInt(text, 10, 64); err == nil && len(f.shown) < listRows {
-			f.shown[order] = seen.Change
+			f.shown[order] = f.seen.Change
 		}
 	}
 	return f
@@ -164,16 +157,22 @@ func (f *follower) next() frame {
 	match := f.filter.Matcher(destinations)
 	var out frame
 	var items []history.Item
+	from, complete := f.seen.Order, false
 	f.in.c.History().View(func(feed *history.Feed) {
 		end := feed.End()
 		if !feed.Continues(f.seen) {
 			out.Reset = true
 			f.seen, f.shown = end, map[int64]int64{}
 		}
-		items = f.changed(&out, feed, match)
+		items, complete = f.changed(&out, feed, match)
 		out.id = end.String()
 		f.seen = end
 	})
+	if !complete {
+		more := max(0, f.matchesAfter(from, match)-out.Arrived)
+		out.Arrived += more
+		out.Skipped += more
+	}
 	out.Now = time.Now().Unix()
 	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
 	f.second = out.Now
@@ -188,9 +187,9 @@ func (f *follower) next() frame {
 	return out
 }
 
-// changed adds the changes in the feed to a frame. It returns the new and changed rows, newest first. The
-// caller must hold the lock of the history.
-func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.Item) bool) (items []history.Item) {
+// changed adds the changes in the feed to a frame. It returns the new and changed rows, newest first, and
+// whether it examined all changes. The caller must hold the lock of the history.
+func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.Item) bool) (items []history.Item, complete bool) {
 	send := func(i *history.Item) {
 		f.shown[i.Order] = i.Change
 		items = append(items, i.Snapshot())
@@ -209,48 +208,53 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 			send(i)
 		}
 	}
-	fresh, examined := f.walk(feed, match)
-	out.Arrived = feed.End().Order - f.seen.Order - examined
-	sent := int64(0)
+	fresh, complete := f.walk(feed, match)
 	oldest := f.oldest()
 	for n, i := range fresh {
-		listed := f.frozen || n < frameRows && i.Order > oldest
+		listed := i.Order > oldest && (f.frozen || n < frameRows)
 		switch {
-		case f.frozen && i.Order > oldest:
-			out.Missing = append(out.Missing, i.Order)
+		case !listed:
 		case f.frozen:
-		case listed:
+			out.Missing = append(out.Missing, i.Order)
+		default:
 			send(i)
 		}
 		if i.Order > f.seen.Order {
 			out.Arrived++
-			if listed {
-				sent++
+			if !listed {
+				out.Skipped++
 			}
 		}
 	}
-	out.Skipped = out.Arrived - sent
 	slices.SortFunc(items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
-	return items
+	return items, complete
 }
 
 // walk returns the newest changed items that match the filter and are not in the browser, newest first. It
-// also returns the number of new items that it examined.
-func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item, examined int64) {
+// examines at most frameChanges items; complete reports whether there were no others.
+func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item, complete bool) {
 	n := 0
 	for i := range feed.Since(f.seen) {
 		if n++; n > frameChanges {
 			break
-		}
-		if i.Order > f.seen.Order {
-			examined++
 		}
 		if _, shown := f.shown[i.Order]; !shown && match(i) {
 			fresh = append(fresh, i)
 		}
 	}
 	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
-	return fresh, examined
+	return fresh, n <= frameChanges
+}
+
+// matchesAfter returns the number of matching items after an order, up to the position of the follower.
+func (f *follower) matchesAfter(order int64, match func(*history.Item) bool) (n int64) {
+	f.in.c.History().Scan(f.seen.Order+1, func(i *history.Item) bool {
+		if i.Order > order && match(i) {
+			n++
+		}
+		return i.Order > order
+	})
+	return n
 }
 
 // oldest returns the order below which a row does not fit into the list.
@@ -272,7 +276,7 @@ func (f *follower) trim() {
 // count adds the number of matching items, at a limited rate.
 func (f *follower) count(match func(*history.Item) bool, out *frame) {
 	start := time.Now()
-	if f.counted == f.seen.Change || start.Before(f.countAfter) {
+	if f.counted == f.seen.Change && !f.ages || start.Before(f.countAfter) {
 		return
 	}
 	counted := f.in.count(f.filter, match)

@@ -79,7 +79,7 @@ type entry struct {
 func (in *Inspector) showUser(r *http.Request) (page.Response, error) {
 	q := r.URL.Query()
 	id := q.Get("id")
-	if id = strings.TrimSpace(id); len(id) > maxID {
+	if len(id) > maxID {
 		return page.Problem(http.StatusBadRequest, "ID too long", "Use an ID of at most "+text.GroupDigits(maxID)+" bytes."), nil
 	}
 	if since, err := strconv.ParseInt(q.Get("since"), 10, 64); err == nil && page.IsFragment(r) {
@@ -93,7 +93,7 @@ func (in *Inspector) showUser(r *http.Request) (page.Response, error) {
 	if err != nil {
 		from = -1
 	}
-	if id == "" {
+	if strings.TrimSpace(id) == "" {
 		return page.Response{Template: "users", Page: page.Page{Title: "Users", Nav: "users", Body: in.recentUsers()}}.OrPart(r, "recent"), nil
 	}
 	return page.Response{Template: "user", Page: page.Page{Title: text.Cut(60, id), Nav: "users", Body: in.readUser(id, from)}}, nil

@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -204,4 +205,14 @@ func BenchmarkUserPageAmongAHundredThousandCalls(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Spaces in an ID are often a mistake of the sender, which the page must not hide.
+func TestUserIDsKeepTheirSpaces(t *testing.T) {
+	pages, h := serve(t)
+	add(t, h, 1, `"type":"track","event":"A","userId":" ada "`)
+	link := regexp.MustCompile(`<th scope="row"><a href="([^"]+)"`).FindStringSubmatch(get(pages, "/user").Body.String())
+	require.NotNil(t, link)
+	assert.Contains(t, get(pages, html.UnescapeString(link[1])).Body.String(), ">1 call ")
+	assert.Contains(t, get(pages, "/user?id=ada").Body.String(), "No calls found for this user")
 }

@@ -412,3 +412,24 @@ func TestTransformIsPreviewed(t *testing.T) {
 	b.shoot("destination-transform")
 	judge(b, axe(t), "preview of a transform")
 }
+
+// TestSecretIsRotatedAsInstructed follows the instructions on the page.
+func TestSecretIsRotatedAsInstructed(t *testing.T) {
+	t.Parallel()
+	srv, collector := serve(t, engine.Config{}, "")
+	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{Name: "crm", Settings: webhook.Settings{
+		Webhooks: []webhook.Endpoint{{URL: "https://a.example"}}, SharedSecret: "old", Signature: webhook.SignatureStandard,
+	}}))
+	b := newTab(t, srv.URL)
+	b.open("/destination?name=crm")
+	b.click(`[name="secretDo"][value="rotate"]`)
+	b.typeInto("#sharedSecret", "new")
+	b.click(".save .primary")
+	b.waitText(".notice", "Destination saved.")
+	d := collector.Settings().Destinations[0]
+	assert.Equal(t, [2]string{"new", "old"}, [2]string{d.SharedSecret, d.PreviousSecret})
+
+	b.ready()
+	b.typeInto("#sharedSecret", "newer")
+	b.wait(`document.querySelector('[name="secretDo"][value="replace"]').checked`)
+}

@@ -95,3 +95,16 @@ func TestKeyboardNavigation(t *testing.T) {
 	b.waitText("h1", "by keys")
 	assert.Len(t, collector.Settings().Destinations, 2)
 }
+
+// TestEscapeEndsBrowsing presses Escape before the next call is loaded.
+func TestEscapeEndsBrowsing(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.press("j" + kb.Enter)
+	b.waitText("#panel h2", "Order Completed")
+	b.run(`(() => {
+		for (const key of ['ArrowDown', 'Escape']) document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }))
+		return new Promise((done) => setTimeout(done, 200)) // the delay of browsing is 120 ms
+	})()`)
+	assert.True(t, eval[bool](b, `document.querySelector('#panel').hidden && !document.querySelector('.row.is-open')`))
+}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -100,7 +99,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	b.wait(`window.longest >= 120`)
 	b.run(`window.longest = 0`)
 	sent := load(t, srv.URL, "warm-", time.Second) // warm up
-	awaitDelivery(t, collector)
+	settle(t, collector)
 	pageBefore, serverBefore := b.heap(), heap()
 
 	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
@@ -115,7 +114,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	b.waitText("#count", fmt.Sprintf("%s calls", humanize(min(sent, kept))))
 	b.shoot("load")
 	longest, stall = eval[float64](b, `window.longest`), eval[float64](idle, `window.stall`)
-	awaitDelivery(t, collector)
+	settle(t, collector)
 	pageAfter, serverAfter := b.heap(), heap()
 	counters := command(b, memory.GetDOMCounters, cdp.Empty{})
 	t.Logf("%d calls in %v; longest task %.0f ms (an idle page: %.0f ms); page %.1f → %.1f MB, %d nodes; server %.1f → %.1f MB",
@@ -132,26 +131,6 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	require.NoError(t, collector.Close())
 	b.do(navigate("about:blank"))
 	return longest, stall
-}
-
-// awaitDelivery waits until no call is pending.
-func awaitDelivery(t *testing.T, c *engine.Collector) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		changed := c.History().Changed()
-		ledgers, err := c.Ledger(ctx)
-		require.NoError(t, err)
-		if ledgers[0].Pending == 0 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			require.Fail(t, "calls are pending", "%+v", ledgers)
-		}
-	}
 }
 
 // humanize formats a number in the same way as the page.

@@ -164,6 +164,19 @@ func TestSearchSuggestionsByKeyboard(t *testing.T) {
 	b.waitRows(1)
 }
 
+// TestSuggestionsEndWhenTheCursorMoves checks that no suggestion replaces a part of a word.
+func TestSuggestionsEndWhenTheCursorMoves(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.key("/")
+	for _, move := range []func(){func() { b.press(kb.ArrowLeft) }, func() { b.click("#q") }} {
+		b.set("#q", "us")
+		b.waitSuggested("user:")
+		move()
+		b.wait(`document.querySelector('#suggestions').hidden`)
+	}
+}
+
 func TestSelectedSuggestionSurvivesLateResponse(t *testing.T) {
 	t.Parallel()
 	b := shop(t)
@@ -482,4 +495,40 @@ func TestEmptySearchForRejectedCallsNamesItsStart(t *testing.T) {
 	b.shoot("rejected-since")
 	post(t, srv.URL, "web", `{"type":"track","userId":"ada"}`)
 	b.waitText("#rows", "event_not_defined")
+}
+
+// TestBackRestoresSearchAndCall goes back to a search with an open call. It delays the list until the
+// panel is complete.
+func TestBackRestoresSearchAndCall(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.set("#q", "type:track")
+	b.waitRows(3)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	b.wait(`location.search.includes('call=')`)
+	before := eval[string](b, `location.search`)
+	b.set("#q", "type:track user:ada")
+	b.waitRows(1)
+	b.wait(`location.search.includes('ada')`)
+	b.run(`document.activeElement.blur()`)
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#panel').hidden`)
+	b.run(`const load = fetch
+		let call = null
+		window.fetch = async (...what) => {
+			if (String(what[0]).startsWith('/?')) {
+				await call
+				while (document.querySelector('#panel').classList.contains('is-busy')) await new Promise((done) => setTimeout(done))
+			}
+			const answer = load(...what)
+			if (String(what[0]).startsWith('/calls/')) call = answer
+			return answer
+		}
+		undefined`)
+	b.run(`history.back()`)
+	b.waitRows(3)
+	b.waitText("#panel h2", "Order Completed")
+	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
+	assert.Equal(t, before, eval[string](b, `location.search`))
 }

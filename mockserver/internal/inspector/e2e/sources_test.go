@@ -3,6 +3,9 @@ package e2e
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -24,6 +27,7 @@ func TestWriteKeysAreRevealedAndCopied(t *testing.T) {
 	b.click("tbody tr:last-child [data-copy-from]")
 	b.wait(`window.copied === 'ios-write-key'`)
 	b.waitText("tbody tr:last-child [data-copy-from]", "Copied")
+	assert.Equal(t, "Copied", b.text("[role=status]#copied"))
 	b.click("tbody a.button")
 	b.waitText("#source .address", "web-write-key")
 	b.ready()
@@ -34,4 +38,25 @@ func TestWriteKeysAreRevealedAndCopied(t *testing.T) {
 	judge(b, script, "a revealed write key, narrow")
 	b.click("#source .close")
 	b.wait(`document.querySelector('#source') === null`)
+}
+
+// TestCopyAfterTheSession copies a write key after the session has ended. The focus is in the list, which
+// therefore does not reload.
+func TestCopyAfterTheSession(t *testing.T) {
+	t.Parallel()
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-write-key"}}}, adminToken)
+	b := newTab(t, srv.URL)
+	b.forgive("401")
+	b.do(navigate(srv.URL + "/sources"))
+	b.typeInto("#token", adminToken)
+	b.click("main button")
+	b.waitText("h1", "Sources")
+	b.ready()
+	b.run(`document.querySelector('[data-copy-from]').focus()
+		navigator.clipboard.writeText = async (text) => { sessionStorage.copied = text }; undefined`)
+	command(b, network.ClearBrowserCookies, cdp.Empty{})
+	b.press(kb.Enter)
+	b.waitText("h1", "Log in")
+	assert.Equal(t, "/login?to=%2Fsources", eval[string](b, `location.pathname + location.search`))
+	assert.Empty(t, eval[string](b, `sessionStorage.copied ?? ''`))
 }

@@ -62,7 +62,8 @@ func (s *Server) ServeLogin(w http.ResponseWriter, r *http.Request) {
 		s.Write(w, r, refusal(refused))
 		return
 	}
-	if !readForm(w, r) {
+	if err := readForm(w, r); err != nil {
+		s.Write(w, r, refusal(access.ErrorOf(err)))
 		return
 	}
 	form := loginForm{To: ownPath(r.Form.Get("to"))}

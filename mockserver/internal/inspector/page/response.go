@@ -85,23 +85,29 @@ func (s *Server) Serve(handle Handler) http.HandlerFunc {
 // ServeForm is like Serve, but parses the submitted form first.
 func (s *Server) ServeForm(handle Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if readForm(w, r) {
-			s.Serve(handle)(w, r)
-		}
+		s.Serve(func(r *http.Request) (Response, error) {
+			if err := readForm(w, r); err != nil {
+				return Response{}, err
+			}
+			return handle(r)
+		})(w, r)
 	}
 }
 
 // maxForm limits the size of a form, in bytes.
 const maxForm = 1 << 20
 
-// readForm parses a form, or writes an error response and returns false.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
+// readForm parses a form.
+func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "Invalid form: "+err.Error(), http.StatusBadRequest)
-		return false
+	err := r.ParseForm()
+	switch tooLarge := (*http.MaxBytesError)(nil); {
+	case errors.As(err, &tooLarge):
+		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the form is larger than 1 MB; go back and shorten it")
+	case err != nil:
+		return access.Errorf(http.StatusBadRequest, "invalid", "the form cannot be read: %v", err)
 	}
-	return true
+	return nil
 }
 
 // Write renders a response, or redirects to its target.
@@ -114,6 +120,8 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, res Response) {
 		}
 		http.Redirect(w, r, res.To, http.StatusSeeOther)
 		return
+	case block == "" && IsFragment(r): // an error
+		block, data = "main", res.Page
 	case block == "":
 		block = "layout"
 		res.Logout = !s.Guard.IsOpen() && res.Template != "login"

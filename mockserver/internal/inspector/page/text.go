@@ -6,13 +6,12 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/stats"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
-	"unicode"
 )
 
 // pageFuncs are the template functions.
@@ -29,10 +28,8 @@ var pageFuncs = template.FuncMap{
 	"sentence":   Sentence,
 	"choices":    choices,
 	"capitalize": Capitalize,
-	"recent":     recentText,
 	"rate":       rate,
 	"split":      func(s string) []string { return strings.SplitN(s, " ", 2) },
-	"row":        func(name string, s stats.Span) measureRow { return measureRow{name, s} },
 	"latency":    func(l stats.Latency) string { return ShortDuration(time.Duration(l)) },
 	"callTypes":  func() []string { return fields.StoredTypes },
 }
@@ -136,12 +133,6 @@ func Sentence(text string) string {
 	return text
 }
 
-// A measureRow is a row of the measures table.
-type measureRow struct {
-	Name string
-	Span stats.Span
-}
-
 // rate returns the success rate of a span. It is 100 % only without failures.
 func rate(s stats.Span) string {
 	if s.Attempts == 0 {
@@ -152,14 +143,6 @@ func rate(s stats.Span) string {
 		return fmt.Sprintf("%d %%", tenths/10)
 	}
 	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
-}
-
-// recentText returns a sentence with the number of recent failed attempts.
-func recentText(s engine.DestinationStatus) string {
-	if s.RecentFailures == s.RecentAttempts {
-		return "the last " + text.Plural(s.RecentAttempts, "attempt", "attempts") + " failed"
-	}
-	return fmt.Sprintf("%d of the last %s failed", s.RecentFailures, text.Plural(s.RecentAttempts, "attempt", "attempts"))
 }
 
 // A chooser is a selection list, or a text field if there are no names to select.

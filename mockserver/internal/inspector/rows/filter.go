@@ -48,28 +48,27 @@ var singles = []string{"source", "type", "event", "user", "status", "since", "un
 // ReadFilter reads a filter from URL or form values: the search q, and parameters that
 // represent one search term each.
 func ReadFilter(q url.Values) Filter {
-	var f Filter
-	written := q.Get("q")
-	query, err := search.Parse(written)
-	if errors.As(err, &f.Problem) {
-		f.Written = strings.ToValidUTF8(written[:min(len(written), search.MaxBytes)], "")
-		return f
-	}
-	f.Query = query
 	get := func(name string) string {
 		value := q.Get(name)
 		return strings.TrimSpace(strings.ToValidUTF8(value[:min(len(value), maxFilterText)], ""))
 	}
+	var terms search.Query
 	for _, name := range singles {
 		if value := get(name); value != "" {
-			f.Query = append(f.Query, search.Term{Field: name, Value: value})
+			terms = append(terms, search.Term{Field: name, Value: value})
 		}
 	}
 	if text := get("text"); text != "" {
-		f.Query = append(f.Query, search.Term{Value: text})
+		terms = append(terms, search.Term{Value: text})
 	}
 	if get("synthetic") == "hide" {
-		f.Query = append(f.Query, withoutSynthetic)
+		terms = append(terms, withoutSynthetic)
+	}
+	written := strings.TrimSpace(q.Get("q") + " " + terms.String())
+	query, err := search.Parse(written)
+	f := Filter{Query: query}
+	if errors.As(err, &f.Problem) {
+		f.Written = strings.ToValidUTF8(written[:min(len(written), search.MaxBytes)], "")
 	}
 	return f
 }

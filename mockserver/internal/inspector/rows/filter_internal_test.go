@@ -77,6 +77,7 @@ func TestFilterMatches(t *testing.T) {
 		"since":                      {"q=since:90m", []*history.Item{answered}},
 		"until":                      {"q=until:90m", []*history.Item{plain, failed, rejected, refused}},
 		"a search that is wrong":     {"q=evnt:x", nil},
+		"a time that is wrong":       {"since=yesterday", nil},
 	} {
 		values, err := url.ParseQuery(c.address)
 		require.NoError(t, err)

@@ -2,7 +2,7 @@
 // which keeps low rates visible next to a burst. Longer ranges use a linear scale. Parts of a bar
 // are proportional to their shares.
 
-import { clockTime, number } from './html.js'
+import { clockTime, number, request } from './html.js'
 
 // Ranges by name: the number of bars, the seconds per bar, and the unit of rates in seconds. The
 // server sends the bars of ranges with a name.
@@ -60,7 +60,7 @@ async function load() {
   if (now - loadedAt < loadPause) return
   loadedAt = now
   const mine = range
-  const response = await fetch('/chart?range=' + Object.keys(ranges).find((name) => ranges[name] === mine))
+  const response = await request('/chart?range=' + Object.keys(ranges).find((name) => ranges[name] === mine))
   if (!response.ok || range !== mine) return
   loaded = new Map((await response.json()).bars.map(([at, ...counts]) => [at, counts]))
   draw()

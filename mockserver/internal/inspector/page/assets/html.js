@@ -13,12 +13,18 @@ export function parse(html) {
   return template.content
 }
 
-// load requests a fragment. If the session has ended, it redirects to the login page.
-export async function load(url, options = {}) {
-  const response = await fetch(url, { ...options, headers: { 'X-Fragment': '1', ...options.headers } })
+// request sends a request of a script. If the session has ended, it redirects to the login page.
+export async function request(url, options) {
+  const response = await fetch(url, { ...options, headers: { 'X-Fragment': '1' } })
   if (response.status === 401) {
     location.assign('/login?to=' + encodeURIComponent(location.pathname + location.search))
   }
+  return response
+}
+
+// load requests a fragment.
+export async function load(url, options) {
+  const response = await request(url, options)
   return { ok: response.ok, content: parse(await response.text()) }
 }
 

@@ -32,7 +32,8 @@ for (const tabs of document.querySelectorAll('[data-tabs]')) {
   })
 }
 
-// Copy buttons: the code next to the button, or the target of its link.
+// Copy buttons: the code next to the button, or the target of its link. Screen readers read the result in
+// the page, because they do not read the changed text of a button.
 document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy], [data-copy-from], [data-copy-link]')
   if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return
@@ -45,7 +46,12 @@ document.addEventListener('click', async (event) => {
   } catch {
     label.textContent = 'Copy failed'
   }
-  setTimeout(() => { label.textContent = label.dataset.name }, 1500)
+  const result = document.getElementById('copied')
+  result.textContent = label.textContent
+  setTimeout(() => {
+    label.textContent = label.dataset.name
+    result.textContent = ''
+  }, 1500)
 })
 
 // Destination form.
@@ -66,7 +72,7 @@ if (destination) {
   }
   destination.addEventListener('input', (event) => {
     if (event.target.name === 'sources') choose('allSources', 'false')
-    if (event.target.name === 'sharedSecret') choose('secretDo', 'replace')
+    if (event.target.name === 'sharedSecret' && !destination.querySelector('[value="rotate"]:checked')) choose('secretDo', 'replace')
   })
   // An edited field loses its error. Saving validates it again.
   destination.addEventListener('input', (event) => {
@@ -127,7 +133,7 @@ for (const form of document.querySelectorAll('[data-replay]')) {
 // page is the response to a form.
 const figures = document.querySelector('[data-refresh]')
 if (figures) {
-  const busy = () => figures.contains(document.activeElement) || !document.getSelection().isCollapsed
+  const busy = () => figures.contains(document.activeElement) || figures.querySelector('details[open]') || !document.getSelection().isCollapsed
   setInterval(async () => {
     if (document.hidden || busy()) return
     try {

@@ -51,7 +51,8 @@ function connect() {
   values.set('rows', [...rows.querySelectorAll('.row')].map((row) => row.dataset.order))
   if (heldAt) {
     values.set('held', 'yes')
-    skipped = 0 // the stream counts them again
+    missing.clear() // the stream sends and counts them again
+    skipped = 0
   }
   if (open) {
     values.set('call', open)
@@ -212,7 +213,7 @@ function insert(fresh, skipped) {
   begin()
   if (skipped > 0) {
     const gap = document.getElementById('gap').content.firstElementChild.cloneNode(true)
-    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} arrived too fast to list. Pause to view them.`
+    gap.firstElementChild.textContent = `${plural(skipped, 'more call is', 'more calls are')} not listed. Search again to list the newest calls.`
     gap.dataset.order = fresh.length ? Number(fresh.at(-1).dataset.order) - 0.5 : Number.MAX_SAFE_INTEGER
     place(gap)
   }
@@ -473,6 +474,7 @@ function highlight() {
 const keyOf = (e) => e.dataset.key ?? e.getAttribute('href') ?? e.ariaLabel ?? 'summary of ' + e.parentElement.dataset.key
 
 async function select(ref, push) {
+  clearTimeout(browsing)
   loading = ref
   highlight()
   busy(panel, true)
@@ -493,6 +495,7 @@ async function select(ref, push) {
 
 function close() {
   const row = rows.querySelector('.is-open')
+  clearTimeout(browsing)
   open = ''
   loading = ''
   asked++
@@ -528,16 +531,18 @@ list.addEventListener('keydown', (event) => {
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key]
   if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return
   event.preventDefault()
+  move(all, to)
+})
+
+// move focuses the row at an index. If a call is open, it opens the call of the row after a pause.
+let browsing = null
+function move(all, to) {
   const row = all[Math.min(Math.max(to, 0), all.length - 1)]
   if (!row) return
   focusRow(row)
-  if (open && wide.matches) browse(row.dataset.ref)
-})
-
-let browsing = null
-function browse(ref) {
+  if (!open || !wide.matches) return
   clearTimeout(browsing)
-  browsing = setTimeout(() => select(ref, false), 120)
+  browsing = setTimeout(() => select(row.dataset.ref, false), 120)
 }
 
 document.addEventListener('keydown', (event) => {
@@ -587,11 +592,12 @@ panel.addEventListener('submit', async (event) => {
 addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
-  if (call && call !== open) select(call, false)
-  else if (!call && (open || loading)) close()
-  if (q === applied) return
-  search.set(q)
-  await refresh(q)
+  if (!call && (open || loading)) close()
+  if (q !== applied || asking) {
+    search.set(q)
+    if (!(await refresh(q))) return
+  }
+  if (call && call !== open) select(call, false) // updates the history entry, so the search must be applied
 })
 
 /* All destinations of a row, on hover and focus. */
@@ -631,10 +637,7 @@ list.addEventListener('scroll', () => hint(null), { passive: true })
 function step(by) {
   const all = [...rows.querySelectorAll('.row')]
   const at = all.findIndex((row) => row.contains(document.activeElement) || (open && row.dataset.ref === open && !rows.contains(document.activeElement)))
-  const row = all[at === -1 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)]
-  if (!row) return
-  focusRow(row)
-  if (open && wide.matches) browse(row.dataset.ref)
+  move(all, at === -1 ? 0 : at + by)
 }
 
 // chosen opens the focused call and reports whether it is open.

@@ -24,6 +24,7 @@ export function start(search) {
   field.addEventListener('input', typed)
   field.addEventListener('keydown', onKey)
   field.addEventListener('blur', hide)
+  field.addEventListener('click', hide) // the click moves the cursor
   field.addEventListener('search', () => { if (field.value === '') send() }) // the clear button
   list.addEventListener('pointerdown', (event) => {
     event.preventDefault() // keeps the focus in the field
@@ -121,6 +122,12 @@ function onKey(event) {
       activate(options[at === -1 && step < 0 ? options.length - 1 : at + step])
       return
     }
+    case 'ArrowLeft':
+    case 'ArrowRight':
+    case 'Home':
+    case 'End':
+      hide() // the suggestions complete the text before the cursor
+      return
     case 'Enter':
       if (!list.hidden && active()) {
         event.preventDefault()
