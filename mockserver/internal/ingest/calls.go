@@ -48,7 +48,7 @@ func retryCount(header http.Header) int {
 func (h *Handler) processBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	refused := h.processCalls(r, body, typ, keys, header)
 	if refused != nil {
-		refused.body, refused.library = h.redactedBody(body.Bytes(), keys), body.post.library()
+		refused.body, refused.library, refused.source = h.redactedBody(body.Bytes(), keys), body.post.library(), body.post.source
 	}
 	return refused
 }

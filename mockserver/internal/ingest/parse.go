@@ -19,6 +19,7 @@ type post struct {
 	integrations overlay
 	calls        []rawCall
 	members      []member // fields of all calls
+	source       string   // first known source of the calls; set by the sorter
 	rejected     []tracking.Rejection
 }
 

@@ -65,9 +65,10 @@ func (s *sorter) sort() *requestError {
 func (s *sorter) place() {
 	d := &s.draft
 	source := s.sourceOf(d)
+	s.post.source = cmp.Or(s.post.source, source)
 	var call tracking.Call
 	if d.bad.Code == "" {
-		call, _ = s.completer.complete(d, source)
+		call = s.completer.complete(d, source)
 	}
 	rules := s.sources.RulesOf(source)
 	if d.bad.Code == "" && rules != nil {
@@ -93,7 +94,7 @@ func (s *sorter) place() {
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
-// redact redacts a complete call and its draft, so that the plan, too, gets redacted values.
+// redact redacts a complete call and its draft, so that redacted values are checked against the plan.
 func (s *sorter) redact(d *draft, rules *redact.Rules, c *tracking.Call) {
 	all := &s.completer.dst
 	start := len(*all) - len(c.Body)
@@ -171,7 +172,7 @@ func (s *sorter) reject(d *draft, source string) {
 const maxRejectedBody = 32 << 10
 
 // redacted returns the body of a rejected call, with its write key and the values of the rules
-// redacted.
+// redacted. If there are rules, and the call is not an object, it returns notShown.
 func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
@@ -185,8 +186,11 @@ func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
 		}
 	}
 	kept = append(kept, p.body[from:end]...)
-	if kept[0] == '{' {
+	switch {
+	case kept[0] == '{':
 		kept = rules.Apply(nil, kept)
+	case rules != nil:
+		return []byte(notShown)
 	}
 	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }
