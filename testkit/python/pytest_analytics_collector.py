@@ -60,7 +60,7 @@ class Collector:
         return self._list("/bad", filters)
 
     def _list(self, path, filters):
-        return self._request("GET", f"{path}?{self._query(limit=500, **filters)}")["calls"]
+        return self._request("GET", f"{path}?{self._query(**{"limit": 500, **filters})}")["calls"]
 
     def _query(self, **parameters):
         return urllib.parse.urlencode({**self._filter, **parameters})
