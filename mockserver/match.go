@@ -174,12 +174,7 @@ func Attempted(destination string, n int) Match {
 
 func every(match []Match) func(*tracking.Record) bool {
 	return func(r *tracking.Record) bool {
-		for _, m := range match {
-			if !m(r) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(match, func(m Match) bool { return !m(r) })
 	}
 }
 
