@@ -162,7 +162,7 @@ func (s *sorter) sourceOf(d *draft) string {
 const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
-	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d, s.sources.RulesOf(source))
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.redacted(d, source)
 	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
 	d.bad.Type = text.Cut(maxType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
@@ -171,9 +171,14 @@ func (s *sorter) reject(d *draft, source string) {
 // maxRejectedBody is the maximum length of a Rejection's body in bytes.
 const maxRejectedBody = 32 << 10
 
-// redacted returns the body of a rejected call, with its write key and the values of the rules
-// redacted. If there are rules, and the call is not an object, it returns notShown.
-func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
+// redacted returns the body of a rejected call, with its write key redacted and the redaction of its
+// source applied. If this is not possible, because the call is not an object or its source is unknown,
+// it returns notShown.
+func (s *sorter) redacted(d *draft, source string) []byte {
+	p, rules := s.post, s.sources.RulesOf(source)
+	if source == "" && s.sources.redacts() || rules != nil && d.raw[0] != '{' {
+		return []byte(notShown)
+	}
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
@@ -185,12 +190,6 @@ func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
 			from = int(m.end)
 		}
 	}
-	kept = append(kept, p.body[from:end]...)
-	switch {
-	case kept[0] == '{':
-		kept = rules.Apply(nil, kept)
-	case rules != nil:
-		return []byte(notShown)
-	}
+	kept = rules.Apply(nil, append(kept, p.body[from:end]...))
 	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }
