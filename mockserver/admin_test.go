@@ -3,7 +3,6 @@ package mockserver_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,21 +29,11 @@ type object = map[string]any
 // askAdmin calls the admin API and returns the status and the response.
 func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/api/v1"+path, strings.NewReader(body))
-	require.NoError(t, err)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+	res, text := ask(t, method, srv.URL+"/api/v1"+path, body, "Content-Type: application/json")
+	if text == "" {
+		return res.StatusCode, nil
 	}
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	var answer object
-	if len(data) > 0 {
-		require.NoError(t, json.Unmarshal(data, &answer), "%s", data)
-	}
-	return res.StatusCode, answer
+	return res.StatusCode, answer(t, text)
 }
 
 // delivered waits until a destination has delivered n calls.

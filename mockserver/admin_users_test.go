@@ -32,12 +32,8 @@ func sendList(t *testing.T, client *http.Client, url string, list io.Reader) (in
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/audiences/Big%20Spenders/syncs", list)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "text/plain")
-	res, err := client.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res.StatusCode, string(answer)
+	res, answer := exchange(t, client, req)
+	return res.StatusCode, answer
 }
 
 func TestAdminAcceptsASlowList(t *testing.T) {
@@ -45,13 +41,13 @@ func TestAdminAcceptsASlowList(t *testing.T) {
 		c := newCollector(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"), Sender: webhook.SenderConfig{
 			Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
 		}})
-		listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		listener := make(pipeListener, 1)
 		server := access.NewHTTPServer(admin.New(c, "test"))
 		go func() { _ = server.Serve(listener) }()
 		defer server.Close()
 		client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
-			listener.conns <- far
+			listener <- far
 			return near, nil
 		}}}
 		defer client.CloseIdleConnections()

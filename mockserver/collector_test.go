@@ -2,6 +2,7 @@ package mockserver_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,15 +32,8 @@ func post(t *testing.T, url, writeKey, body string) (int, map[string]any) {
 // postFull is like post and returns the whole response. Its body is already read.
 func postFull(t *testing.T, url, writeKey, body string) (*http.Response, map[string]any) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	require.NoError(t, err)
-	req.SetBasicAuth(writeKey, "")
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	var answer map[string]any
-	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
-	return res, answer
+	res, text := ask(t, http.MethodPost, url, body, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(writeKey+":")))
+	return res, answer(t, text)
 }
 
 // track returns the body of a batch of n track calls.

@@ -29,7 +29,8 @@ type Fault struct {
 	// the Sender's timeout.
 	Delay time.Duration
 	// AnswerOnly handles the request normally and discards only the response: the
-	// calls are stored, or the webhook has received the delivery.
+	// calls are stored, or the webhook has received the delivery. If no other field
+	// sets a response, the connection is reset.
 	AnswerOnly bool
 	// Hang never responds. A delivery fails after the Sender's timeout.
 	Hang bool
@@ -51,7 +52,7 @@ const Always = -1
 
 // answers reports whether the fault replaces the normal response.
 func (f *Fault) answers() bool {
-	return f.Hang || f.Status != 0 || f.Header != nil || f.Body != "" || f.Reset
+	return f.AnswerOnly || f.Hang || f.Status != 0 || f.Header != nil || f.Body != "" || f.Reset
 }
 
 // status returns the response status, or 0 if the connection is reset first.
@@ -126,13 +127,13 @@ func (fs *faults) left(source string) (n int) {
 }
 
 // take returns the first fault that applies to a request, or nil. No lock is held while
-// befalls calls a Match, because a Match may use the View.
-func (fs *faults) take(befalls func(*Fault) bool) *Fault {
+// applies calls a Match, because a Match may use the View.
+func (fs *faults) take(applies func(*Fault) bool) *Fault {
 	fs.mu.Lock()
 	waiting := slices.Clone(fs.waiting)
 	fs.mu.Unlock()
 	for _, f := range waiting {
-		if befalls(f) && fs.claim(f) {
+		if applies(f) && fs.claim(f) {
 			return f
 		}
 	}

@@ -19,7 +19,7 @@ type faultyHandler struct {
 }
 
 func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := h.faults.take(func(f *Fault) bool { return h.befalls(f, r) })
+	f := h.faults.take(func(f *Fault) bool { return h.applies(f, r) })
 	if f == nil {
 		h.next.ServeHTTP(w, r)
 		return
@@ -51,8 +51,8 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, body)
 }
 
-// befalls reports whether a fault applies to a request.
-func (h *faultyHandler) befalls(f *Fault, r *http.Request) bool {
+// applies reports whether a fault applies to a request.
+func (h *faultyHandler) applies(f *Fault, r *http.Request) bool {
 	e := ingest.FindEndpoint(r.URL.Path)
 	if e.Kind == ingest.NoEndpoint {
 		return false

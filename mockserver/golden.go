@@ -55,13 +55,12 @@ func (v View) Golden(t TB, file string, g Golden, match ...Match) {
 func (v View) golden(file string, g Golden, match []Match) error {
 	var got []goldenCall
 	for _, call := range v.Calls(match...) {
-		c, err := jsondiff.Decode(call.Body)
-		if err != nil {
+		var c goldenCall
+		if err := text.ParseJSON(call.Body, &c); err != nil {
 			return fmt.Errorf("call %s is not JSON: %w", call.ID, err)
 		}
 		g.simplify(c)
-		object, _ := c.(goldenCall)
-		got = append(got, object)
+		got = append(got, c)
 	}
 	if g.Update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -90,11 +89,10 @@ func (v View) golden(file string, g Golden, match []Match) error {
 type goldenCall = map[string]any
 
 // simplify removes fields and replaces times.
-func (g Golden) simplify(call any) {
+func (g Golden) simplify(c goldenCall) {
 	for _, path := range g.Without {
-		remove(call, strings.Split(path, "."))
+		remove(c, strings.Split(path, "."))
 	}
-	c, _ := call.(goldenCall)
 	for _, f := range []fields.Field{fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt} {
 		if _, ok := c[fields.Names[f]]; ok && !g.KeepTimes {
 			c[fields.Names[f]] = "<time>"

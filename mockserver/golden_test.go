@@ -176,6 +176,33 @@ func TestGoldenWithEqualVisitors(t *testing.T) {
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "+ page \"Home\" is new")
 }
 
+func TestGoldenWithoutCalls(t *testing.T) {
+	srv, run := visitable(t)
+	path := filepath.Join(t.TempDir(), "calls.json")
+	for _, golden := range []mockserver.Golden{{}, {KeepOrder: true}} {
+		run("")
+		golden.Update = true
+		srv.Golden(t, path, golden)
+		golden.Update = false
+		srv.Golden(t, path, golden)
+		run("aHome")
+		assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, golden) }), "+ page \"Home\" is new")
+	}
+}
+
+func TestGoldenWithoutType(t *testing.T) {
+	srv, run := visitable(t)
+	path := filepath.Join(t.TempDir(), "calls.json")
+	golden := mockserver.Golden{Without: []string{"type"}}
+	run("aHome aPricing")
+	update := golden
+	update.Update = true
+	srv.Golden(t, path, update)
+	srv.Golden(t, path, golden)
+	run("aHome aContact")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, golden) }), "! call\n      name is \"Contact\", want \"Pricing\"")
+}
+
 func TestInvalidGoldenFiles(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	path := filepath.Join(t.TempDir(), "calls.json")

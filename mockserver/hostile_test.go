@@ -96,11 +96,11 @@ func TestSendersThatDoNotReadAreDisconnected(t *testing.T) {
 // dialPipe returns a connection to a server for a handler. The server stops when the
 // test ends.
 func dialPipe(t *testing.T, handler http.Handler) net.Conn {
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := make(pipeListener, 1)
 	srv := access.NewHTTPServer(handler)
 	go func() { _ = srv.Serve(listener) }()
 	conn, server := net.Pipe()
-	listener.conns <- server
+	listener <- server
 	t.Cleanup(func() { _ = conn.Close(); _ = srv.Close() })
 	return conn
 }
@@ -127,31 +127,19 @@ func TestAmbiguousBodyLengthClosesTheConnection(t *testing.T) {
 	}
 }
 
-// pipeListener accepts the connections sent to it.
-type pipeListener struct {
-	conns  chan net.Conn // never closed
-	closed chan struct{} // closed by Close
-}
+// A pipeListener accepts the connections of its channel.
+type pipeListener chan net.Conn
 
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
+func (l pipeListener) Accept() (net.Conn, error) {
+	conn, open := <-l
+	if !open {
 		return nil, net.ErrClosed
 	}
+	return conn, nil
 }
 
-func (l *pipeListener) Close() error {
-	select {
-	case <-l.closed:
-	default:
-		close(l.closed)
-	}
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l pipeListener) Close() error   { close(l); return nil }
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Invalid requests do not crash the server.
 func TestHostileRequestsDoNotCrashTheServer(t *testing.T) {

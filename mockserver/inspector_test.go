@@ -67,12 +67,7 @@ func request(t *testing.T, client *http.Client, method, url string, form url.Val
 		}
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := client.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res, string(body)
+	return exchange(t, client, req)
 }
 
 // newPages returns a collector's inspector and its guard.

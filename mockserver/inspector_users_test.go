@@ -3,7 +3,6 @@ package mockserver_test
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -35,12 +34,7 @@ func submitList(t *testing.T, url, file string, fields ...string) (*http.Respons
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, &body)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", w.FormDataContentType())
-	res, err := newBrowser(t).Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res, string(page)
+	return exchange(t, newBrowser(t), req)
 }
 
 func TestInspectorAcceptsLists(t *testing.T) {

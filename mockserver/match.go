@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsondiff"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -62,8 +61,8 @@ func OfUser(userID string) Match {
 	return func(r *tracking.Record) bool { return is(r, "userId", r.Call.UserID, userID) }
 }
 
-// OfSource selects calls of a source by its name. The name of a source that was created
-// for a write key does not reveal the key; use [View.Source] to find its calls.
+// OfSource selects calls of a source by its name. To select calls by their write key, use
+// [View.Source].
 func OfSource(name string) Match {
 	return func(r *tracking.Record) bool { return is(r, "source", r.Call.Source, name) }
 }
@@ -175,12 +174,7 @@ func Attempted(destination string, n int) Match {
 
 func every(match []Match) func(*tracking.Record) bool {
 	return func(r *tracking.Record) bool {
-		for _, m := range match {
-			if !m(r) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(match, func(m Match) bool { return !m(r) })
 	}
 }
 
@@ -238,6 +232,3 @@ const maxBodyShown = 2000
 
 // excerpt returns the beginning of the call's body.
 func excerpt(c *tracking.Call) string { return text.CutBytes(maxBodyShown, string(c.Body)) }
-
-// summary describes a call in one line.
-func summary(c *tracking.Call) string { return expect.Title(c) }

@@ -34,12 +34,18 @@ func ask(t *testing.T, method, url, body string, header ...string) (*http.Respon
 			req.Host = value
 		}
 	}
-	res, err := http.DefaultClient.Do(req)
+	return exchange(t, http.DefaultClient, req)
+}
+
+// exchange sends a request and reads the response body.
+func exchange(t *testing.T, client *http.Client, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	return res, string(text)
+	return res, string(body)
 }
 
 // answer decodes a JSON response.

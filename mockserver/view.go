@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/baseline"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/expect"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -166,7 +169,7 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 		fmt.Fprintf(&b, "; received %d matching of %d", got, len(all))
 	}
 	if record, why := nearest(all, match); len(why) > 0 {
-		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", summary(&record.Call), strings.Join(why, "\n    "))
+		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", expect.Title(&record.Call), strings.Join(why, "\n    "))
 	}
 	listCalls(&b, "received", all)
 	others := v.explainOthers(&b)
@@ -184,7 +187,7 @@ const maxListed = 20
 // listCalls writes one line per call, up to a limit.
 func listCalls(b *strings.Builder, word string, records []tracking.Record) {
 	for i := range records[:min(len(records), maxListed)] {
-		fmt.Fprintf(b, "\n  %s: %s", word, summary(&records[i].Call))
+		fmt.Fprintf(b, "\n  %s: %s", word, expect.Title(&records[i].Call))
 	}
 	if len(records) > maxListed {
 		fmt.Fprintf(b, "\n  and %d more", len(records)-maxListed)
@@ -197,7 +200,10 @@ func (v View) explainOthers(b *strings.Builder) bool {
 	for _, r := range last(v.Rejections(), maxListed) {
 		fmt.Fprintf(b, "\n  rejected: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
-	for _, r := range last(v.engine.History().Refusals(), maxListed) {
+	refusals := slices.DeleteFunc(v.engine.History().Refusals(), func(r event.Refusal) bool {
+		return v.source != "" && r.Source != "" && r.Source != v.source
+	})
+	for _, r := range last(refusals, maxListed) {
 		fmt.Fprintf(b, "\n  refused: %s %s with status %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
 	}
 	if v.source != "" {

@@ -220,6 +220,11 @@ func TestWaitErrorExplainsMissingCalls(t *testing.T) {
 	srv.ClearFaults()
 	srv.Clear()
 	assert.NotContains(t, tell(ended, srv), "fault")
+
+	post(t, server.URL+"/v1/batch", "other", "{")
+	assert.Contains(t, tell(ended, server.View), "refused: POST /v1/batch with status 400")
+	assert.Contains(t, tell(ended, server.Source("other")), "refused")
+	assert.NotContains(t, tell(ended, srv), "refused")
 }
 
 func TestWaitErrorExplainsTheClosestCall(t *testing.T) {

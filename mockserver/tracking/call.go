@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 )
 
 // A Call is one analytics call in the form in which the collector stores it. Body is authoritative;
@@ -61,14 +63,9 @@ func (c Call) Context() map[string]any { return c.object("context") }
 func (c Call) Integrations() map[string]any { return c.object("integrations") }
 
 // object decodes a field of Body that is an object.
-func (c Call) object(name string) map[string]any {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(c.Body, &members) != nil || len(members[name]) == 0 {
-		return nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(members[name]))
+func (c Call) object(name string) (object map[string]any) {
+	decoder := json.NewDecoder(bytes.NewReader(fields.Member(c.Body, name)))
 	decoder.UseNumber()
-	var object map[string]any
 	if decoder.Decode(&object) != nil {
 		return nil
 	}

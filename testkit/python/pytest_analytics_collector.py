@@ -60,7 +60,8 @@ class Collector:
         return self._list("/bad", filters)
 
     def _list(self, path, filters):
-        return self._request("GET", f"{path}?{self._query(limit=500, **filters)}")["calls"]
+        query = self._query(**{"limit": 500, **filters})
+        return self._request("GET", f"{path}?{query}")["calls"]
 
     def _query(self, **parameters):
         return urllib.parse.urlencode({**self._filter, **parameters})

@@ -3,6 +3,7 @@ package baseline
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -68,24 +69,6 @@ func Compare(got, want *File) *Report {
 	return r
 }
 
-// idOf returns a description of a user by an ID. It prefers an ID without a placeholder.
-func idOf(lists ...[]keyed) (described string) {
-	for _, calls := range lists {
-		for _, c := range calls {
-			for name, id := range c.ids() {
-				isRandom := strings.Contains(id, "<")
-				if described == "" || !isRandom {
-					described = ", " + name + " " + text.Quote(maxID, id)
-				}
-				if !isRandom {
-					return described
-				}
-			}
-		}
-	}
-	return described
-}
-
 const (
 	maxID    = 60  // bytes of an ID in a report
 	maxShown = 200 // bytes of a new call in a report
@@ -96,7 +79,9 @@ const (
 // addUser adds the calls of a user in the order of the run. A missing call is added after the calls
 // that precede it in the file.
 func (r *Report) addUser(m *matcher, name string, got, want *candidate) {
-	name += idOf(got.calls, want.calls)
+	if field, id := firstID(slices.Concat(got.calls, want.calls)); id != "" {
+		name += ", " + field + " " + text.Quote(maxID, id)
+	}
 	x, moved := m.calls(got, want)
 	next := 0 // index of the next call of the file
 	addMissing := func(before int) {

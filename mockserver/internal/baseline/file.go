@@ -67,10 +67,10 @@ func (c call) time() time.Time {
 	return t
 }
 
-// title names the call by its type and event.
+// title names the call by its type and event. Without a type, it is "call".
 func (c call) title() string {
 	typ := c.text(fields.Type)
-	title := text.CutBytes(text.MaxRepeated, strings.Trim(fmt.Sprintf("%q", typ), `"`))
+	title := cmp.Or(text.CutBytes(text.MaxRepeated, strings.Trim(fmt.Sprintf("%q", typ), `"`)), "call")
 	if f := fields.TypeNamed(typ).Title; fields.Names[f] != "" && c.text(f) != "" { // other types have no Title
 		title += " " + text.Quote(text.MaxRepeated, c.text(f))
 	}
@@ -123,6 +123,9 @@ func Record(bodies []json.RawMessage) (*File, error) {
 func Exact(users [][]map[string]any, ordered bool) *File {
 	f := newFile()
 	for _, calls := range users {
+		if len(calls) == 0 {
+			continue
+		}
 		u := user{}
 		if !ordered {
 			u.Order = anyOrder

@@ -35,16 +35,30 @@ func candidates(f *File) []candidate {
 		for _, one := range u.Calls {
 			k := keyed{one, one.key(), one.title()}
 			c.calls, c.keys, c.titles = append(c.calls, k), append(c.keys, k.key), append(c.titles, k.title)
-			for _, id := range one.ids() {
-				if c.id == "" && !strings.Contains(id, "<") {
-					c.id = id
-				}
-			}
+		}
+		if _, id := firstID(c.calls); !strings.Contains(id, "<") {
+			c.id = id
 		}
 		slices.Sort(c.keys)
 		slices.Sort(c.titles)
 	}
 	return list
+}
+
+// firstID returns the field and the value of the first ID of a user. It prefers an ID without a
+// placeholder.
+func firstID(calls []keyed) (field, id string) {
+	for _, c := range calls {
+		for name, value := range c.ids() {
+			if !strings.Contains(value, "<") {
+				return name, value
+			}
+			if id == "" {
+				field, id = name, value
+			}
+		}
+	}
+	return field, id
 }
 
 // A matching contains the index in a file of each element of a run, and the reverse. The index of

@@ -34,7 +34,9 @@ func (u *user) normalize() {
 				ids[field] = cmp.Or(names[id], id)
 			}
 		}
-		normalizeValue(map[string]any(c), false)
+		for name, value := range c {
+			c[name] = normalizeValue(value, name == fields.Names[fields.Context])
+		}
 		for field, name := range ids {
 			c[field] = name
 		}
@@ -46,7 +48,7 @@ func normalizeValue(v any, inContext bool) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
-			v[key] = normalizeValue(value, inContext || key == fields.Names[fields.Context])
+			v[key] = normalizeValue(value, inContext)
 		}
 	case []any:
 		for i, value := range v {

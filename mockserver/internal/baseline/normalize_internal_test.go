@@ -83,11 +83,11 @@ func TestVersionsAndAddressesInContext(t *testing.T) {
 		"http://127.0.0.1:8080/v1.2/":   "http://127.0.0.1:<port>/<version>/",
 		"2026-11-26T14:42:17.123+01:00": "<time>",
 	} {
-		f, err := Record([]json.RawMessage{[]byte(`{"type":"track","event":"E","userId":"u","properties":{"in":` + quoted(given) + `},"context":{"page":[{"in":` + quoted(given) + `}]}}`)})
+		f, err := Record([]json.RawMessage{[]byte(`{"type":"track","event":"E","userId":"u","properties":{"context":` + quoted(given) + `},"context":{"page":[{"in":` + quoted(given) + `}]}}`)})
 		require.NoError(t, err)
 		c := f.Users[0].Calls[0]
 		assert.Equal(t, want, c["context"].(map[string]any)["page"].([]any)[0].(map[string]any)["in"], given)
-		assert.Equal(t, normalizeString(given), c["properties"].(map[string]any)["in"])
+		assert.Equal(t, normalizeString(given), c["properties"].(map[string]any)["context"])
 	}
 }
 

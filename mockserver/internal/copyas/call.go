@@ -40,8 +40,8 @@ func CanSend(c *tracking.Call) bool {
 // IsTyped reports whether client libraries have a method for the call.
 func IsTyped(c *tracking.Call) bool { return method(c) != "" && CanSend(c) }
 
-// way contains the fields that are added on the way to the collector. Generated code omits them.
-var way = []fields.Field{fields.MessageID, fields.ReceivedAt, fields.SentAt, fields.OriginalTimestamp, fields.WriteKey}
+// added contains the fields that clients and collectors add. Generated code omits them.
+var added = []fields.Field{fields.MessageID, fields.ReceivedAt, fields.SentAt, fields.OriginalTimestamp, fields.WriteKey}
 
 // sent returns the call as compact JSON. It omits the fields in without.
 func sent(c *tracking.Call, without ...fields.Field) []byte {

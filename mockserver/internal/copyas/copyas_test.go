@@ -301,6 +301,21 @@ func TestNodeSendsSameCall(t *testing.T) {
 	}
 }
 
+func TestNodeWarnsOfLostDigits(t *testing.T) {
+	for number, want := range map[string]bool{
+		"3": false, "-2.50": false, "9007199254740992": false, "1.50000000000000000000": false,
+		"9007199254740993": true, "-9007199254740993": true, "0.1234567890123456789": true, "1e400": true,
+	} {
+		c, err := event.ReadCall("web", []byte(`{"type":"track","userId":"ada","event":"E","properties":{"n":`+number+`}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(copyas.Node(copyas.Collector{}, &c), "more digits"); got != want {
+			t.Errorf("a warning about %s: %v, want %v", number, got, want)
+		}
+	}
+}
+
 func TestLiterals(t *testing.T) {
 	for text, want := range map[string]string{"it's $HOME": `'it'\''s $HOME'`, "my-app": "my-app", "": "''", "~": "'~'"} {
 		if got := copyas.Shell(text); got != want {

@@ -16,7 +16,7 @@ import (
 // Curl returns a command that sends the call to the collector again. If the type of the call is
 // unknown, the command sends it in a batch.
 func Curl(to Collector, c *tracking.Call) string {
-	path, body := "/v1/"+c.Type, sent(c, way...)
+	path, body := "/v1/"+c.Type, sent(c, added...)
 	if method(c) == "" {
 		path, body = "/v1/batch", slices.Concat([]byte(`{"batch":[`), body, []byte("]}"))
 	}

@@ -59,7 +59,7 @@ func GoTest(c *tracking.Call) string {
 	if !IsTyped(c) {
 		return ""
 	}
-	want := string(sent(c, append(way, fields.Timestamp, fields.Context, fields.AnonymousID)...))
+	want := string(sent(c, append(added, fields.Timestamp, fields.Context, fields.AnonymousID)...))
 	return gofmt(fmt.Sprintf(`package main
 
 import (

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -102,18 +103,7 @@ func escapable(name string) string {
 
 // losesDigits reports whether a document contains a number that loses digits in JavaScript.
 func losesDigits(doc []byte) bool {
-	decoder := json.NewDecoder(bytes.NewReader(doc))
-	decoder.UseNumber()
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			return false
-		}
-		if digits, ok := token.(json.Number); ok {
-			n, err := digits.Float64()
-			if whole, isWhole := strings.CutPrefix(digits.String(), "-"); err != nil || !isWhole && len(whole) > 15 && strconv.FormatFloat(n, 'f', -1, 64) != digits.String() {
-				return true
-			}
-		}
-	}
+	return slices.ContainsFunc(canonical.Changes(doc), func(c canonical.Change) bool {
+		return c.Kind == canonical.ChangePrecision || c.Kind == canonical.ChangeOverflow
+	})
 }

@@ -47,7 +47,7 @@ var hints = map[tracking.Code]string{
 	tracking.CodeUnavailable:      "Client libraries retry automatically. See the collector's log for the cause.",
 	tracking.CodeInvalidCalls:     "Correct the calls listed next to this one. In strict mode, one invalid call rejects the whole batch.",
 	tracking.CodeNotFound:         "Send batches to /v1/batch and single calls to /v1/track, /v1/identify and so on.",
-	tracking.CodeWrongMethod:      "Use POST.",
+	tracking.CodeWrongMethod:      "Use POST for calls, and GET for pixels and settings.",
 	tracking.CodeRelayLoop:        "Set the endpoint of the relay to another collector.",
 }
 

@@ -2,6 +2,7 @@ package event
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -147,12 +148,8 @@ func isMemberKey(s string) bool {
 }
 
 func isMemberValue(s string) bool {
-	for i := range len(s) {
-		if b := s[i]; b < ' ' || b > '~' || b == '=' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxMemberValue
+	invalid := func(r rune) bool { return r < ' ' || r > '~' || r == '=' }
+	return s != "" && len(s) <= maxMemberValue && !strings.ContainsFunc(s, invalid)
 }
 
 // Traces contains the contexts of several calls. The context of a call without one is nil. A list may
@@ -164,11 +161,7 @@ func RepeatTrace(c *Trace, n int) Traces {
 	if c == nil {
 		return nil
 	}
-	l := make(Traces, n)
-	for i := range l {
-		l[i] = c
-	}
-	return l
+	return slices.Repeat(Traces{c}, n)
 }
 
 // At returns the context of call i, or nil.

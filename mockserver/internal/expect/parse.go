@@ -169,7 +169,7 @@ func (ps *problems) member(path []any, name string, value any) any {
 			ps.add(path, "is "+kindOf(value), "make it an object with the expected fields")
 		}
 	} else if _, ok := want.(string); !ok && want != nil {
-		ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: \"^a\"}", regexpMatcher))
+		ps.add(path, "is "+kindOf(value), fmt.Sprintf("make it a string, null, or a matcher such as {%q: %s}", equalsMatcher, jsondiff.Text(value, 40)))
 	}
 	return want
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,10 +60,5 @@ func (a *Attempt) StatusLine() string {
 
 // Accepted reports whether a webhook accepted the call.
 func (l AttemptList) Accepted() bool {
-	for _, a := range l.Attempts {
-		if a.Verdict == webhook.Success {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Attempts, func(a Attempt) bool { return a.Verdict == webhook.Success })
 }

@@ -45,13 +45,10 @@ func IsControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
 
 // IsToken reports whether name is a valid header name (RFC 9110, 5.6.2).
 func IsToken(name string) bool {
-	for _, r := range name {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
-			return false
-		}
-	}
-	return name != ""
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // BareURLError removes the URL from a parse error, because it can contain a password.

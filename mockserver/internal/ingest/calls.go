@@ -32,11 +32,7 @@ func (h *Handler) receive(r *http.Request, typ string) *requestError {
 // retryCount returns the number of earlier requests with the same calls, according to the
 // X-Retry-Count header. It is 0 if the header is missing or invalid.
 func retryCount(header http.Header) int {
-	value := header.Get("X-Retry-Count")
-	if value == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(value, 10, 31)
+	n, err := strconv.ParseUint(header.Get("X-Retry-Count"), 10, 31)
 	if err != nil {
 		return 0
 	}
@@ -48,7 +44,7 @@ func retryCount(header http.Header) int {
 func (h *Handler) processBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	refused := h.processCalls(r, body, typ, keys, header)
 	if refused != nil {
-		refused.body, refused.library = h.redactedBody(body.Bytes(), keys), body.post.library()
+		refused.body, refused.library, refused.source = h.redactedBody(body.Bytes(), keys), body.post.library(), body.post.source
 	}
 	return refused
 }

@@ -44,12 +44,12 @@ func newCompleter(p *post, limits tracking.Limits, received time.Time) *complete
 
 // complete returns the stored form of a valid draft. It rejects the draft if the context
 // and integrations of the batch make it too large.
-func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bool) {
+func (c *completer) complete(d *draft, source string) tracking.Call {
 	overlaid := len(c.post.context.raw) + len(c.post.integrations.raw)
 	if overlaid > c.limits.CallBytes {
 		return c.tooLarge(d, overlaid)
 	}
-	call = d.Call
+	call := d.Call
 	call.Source, call.ReceivedAt = source, c.received
 	if call.SentAt.IsZero() {
 		call.SentAt = c.post.sentAt
@@ -76,12 +76,12 @@ func (c *completer) complete(d *draft, source string) (call tracking.Call, ok bo
 		return c.tooLarge(d, size)
 	}
 	call.Body = c.dst[start:len(c.dst):len(c.dst)]
-	return call, true
+	return call
 }
 
-func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
+func (c *completer) tooLarge(d *draft, size int) tracking.Call {
 	d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch, the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
-	return tracking.Call{}, false
+	return tracking.Call{}
 }
 
 // full reports whether the calls exceed the limit for a request.

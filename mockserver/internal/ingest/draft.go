@@ -31,13 +31,11 @@ type draft struct {
 func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
 	last := d.Call
 	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
-	switch {
+	switch { // a rejected call is read too, for its write key and library
 	case d.raw[0] != '{':
 		d.reject(tracking.CodeNotObject, "", "a call must be an object")
-		return
 	case len(d.raw) > limits.CallBytes:
 		d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(d.raw), limits.CallBytes))
-		return
 	}
 	for _, m := range d.members {
 		if m.field == fields.Type { // read first, because the other checks depend on it

@@ -19,6 +19,7 @@ type post struct {
 	integrations overlay
 	calls        []rawCall
 	members      []member // fields of all calls
+	source       string   // first known source of the calls; set by the sorter
 	rejected     []tracking.Rejection
 }
 
@@ -38,41 +39,36 @@ type member struct {
 func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestError {
 	p.body = body
 	s := jsonscan.New(body)
-	problem, err := p.parseObject(s, typ, limits)
+	err := p.parseObject(s, typ, limits)
 	if err == nil {
 		err = s.End()
 	}
-	var refused *requestError
-	switch {
-	case errors.As(err, &refused):
+	if refused := (*requestError)(nil); err == nil || errors.As(err, &refused) {
 		return refused
-	case err != nil:
-		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "%v", err)
-	case problem != "":
-		return refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", problem)
 	}
-	return nil
+	return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "%v", err)
 }
 
-// parseObject parses the body. problem describes valid JSON with the wrong structure.
-func (p *post) parseObject(s *jsonscan.Scanner, typ string, limits tracking.Limits) (problem string, err error) {
-	switch isObject := s.Kind() == '{'; {
+// parseObject parses the body. The error is a *requestError or a *jsonscan.SyntaxError.
+func (p *post) parseObject(s *jsonscan.Scanner, typ string, limits tracking.Limits) error {
+	isObject, problem := s.Kind() == '{', `the body must be an object such as {"batch":[…]}`
+	switch {
 	case isObject && typ == "":
 		return p.parseBatch(s, limits)
 	case isObject:
-		return "", p.parseCall(s)
-	case typ == "":
-		problem = `the body must be an object such as {"batch":[…]}`
-	default:
+		return p.parseCall(s)
+	case typ != "":
 		problem = "the body must be an object: one call"
 	}
-	_, err = s.Value()
-	return problem, err
+	if _, err := s.Value(); err != nil {
+		return err
+	}
+	return refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", problem)
 }
 
-func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) (problem string, err error) {
+func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) error {
 	found := false
-	err = s.Object(func(key []byte) error {
+	err := s.Object(func(key []byte) error {
 		if string(jsonscan.Unquote(key)) == "batch" {
 			if found = s.Kind() == '['; found {
 				return p.parseCalls(s, limits)
@@ -84,10 +80,10 @@ func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) (problem 
 		}
 		return err
 	})
-	if !found {
-		problem = `the body must have a field "batch" with an array of calls`
+	if err == nil && !found {
+		err = refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, `the body must have a field "batch" with an array of calls`)
 	}
-	return problem, err
+	return err
 }
 
 // parseCalls parses the calls of a batch. If the batch has the field batch twice, the last one is

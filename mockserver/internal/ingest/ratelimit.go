@@ -43,15 +43,17 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 		}
 	}
 	for _, b := range batches {
-		if bucket, ok := r.buckets[b.Source]; ok {
-			bucket.full = bucket.full.Add(time.Duration(len(b.Calls)) * time.Second / time.Duration(bucket.limit))
+		if limit := limitOf(b.Source); limit > 0 {
+			bucket := r.bucket(b.Source, limit, now)
+			bucket.full = bucket.full.Add(time.Duration(len(b.Calls)) * time.Second / time.Duration(limit))
 			r.buckets[b.Source] = bucket
 		}
 	}
 	return "", 0
 }
 
-// bucket returns the bucket of a source. Its time full is not before now. The lock must be held.
+// bucket returns the bucket of a source, which may be new. Its time full is not before now. The lock
+// must be held.
 func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	b, ok := r.buckets[source]
 	if !ok && len(r.buckets) >= maxBuckets {
@@ -59,7 +61,6 @@ func (r *rates) bucket(source string, limit int, now time.Time) bucket {
 	}
 	if b.limit != limit || b.full.Before(now) {
 		b = bucket{limit: limit, full: now}
-		r.buckets[source] = b
 	}
 	return b
 }

@@ -41,6 +41,21 @@ func TestSourceRateLimit(t *testing.T) {
 	})
 }
 
+// TestRequestWithNewSourcesCounts checks a request for two new sources when all buckets are in use.
+func TestRequestWithNewSourcesCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIngest(func(c *ingest.Config) { c.Limits.CallsPerSecond = 1 })
+		for i := range 1024 {
+			sendTracks(in, fmt.Sprint("other-", i), "m", 2)
+		}
+		const call = `{"type":"track","event":"E","userId":"u","writeKey":"%s"}`
+		assert.Equal(t, http.StatusOK, in.post("/v1/batch", fmt.Sprintf(`{"batch":[`+call+`,`+call+`]}`, "a", "b")).Code)
+		for _, key := range []string{"a", "b"} {
+			assert.Equal(t, http.StatusTooManyRequests, sendTracks(in, key, "n", 1).Code, key)
+		}
+	})
+}
+
 func TestUnlimitedCallsDoNotCountLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := 0

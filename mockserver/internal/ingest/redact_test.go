@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -56,6 +57,17 @@ func TestRejectedAndRefusedCallsAreRedacted(t *testing.T) {
 	in.post("/v1/batch", `{"batch":[{"type":"track","userId":"ada","properties":{"card":"4111111111111234"}}]}`)
 	require.Len(t, in.rejections, 1)
 	assert.JSONEq(t, `{"type":"track","userId":"`+hashed("ada")+`","properties":{"card":"****1234"}}`, string(in.rejections[0].Body))
+
+	in = newIngest(nil, private, tracking.Source{Name: "open", WriteKey: "open-key"})
+	large := `{"type":"track","event":"E","userId":"ada","x":"` + strings.Repeat("x", 40_000) + `","writeKey":"key"}`
+	in.ask(http.MethodPost, "/v1/batch", strings.NewReader(`{"batch":[`+large+`,["ada"]]}`), "Authorization: Basic b3Blbi1rZXk6")
+	in.post("/v1/batch", `{"batch":[["ada"],"ada",{"type":"page","userId":"ada","writeKey":"unknown"}]}`)
+	require.Len(t, in.rejections, 5)
+	assert.Contains(t, string(in.rejections[0].Body), hashed("ada"), "a call that is too large")
+	assert.Equal(t, `["ada"]`, string(in.rejections[1].Body), "a source without redaction")
+	for _, rejected := range in.rejections[2:] {
+		assert.Equal(t, "(not shown, because a source redacts values)", string(rejected.Body), "a call that is not an object, or has an unknown source")
+	}
 
 	for _, body := range []string{`{"batch":[{"type":"track","userId":"ada","properties":{"card":"4111111111111234"}}]`, `userId=ada`} {
 		in.post("/v1/batch", body)

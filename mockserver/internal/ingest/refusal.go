@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,9 +20,8 @@ import (
 // path segments where libraries put a key, and segments that look like a key.
 func (h *Handler) pathOf(r *http.Request) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // the question mark may be escaped
-		at += len("writekey=")
-		path = path[:at] + text.Redact(path[at:])
+	if at := keyParameter.FindStringIndex(path); at != nil {
+		path = path[:at[1]] + text.Redact(path[at[1]:])
 	}
 	sources := h.config.Sources()
 	parts := strings.Split(path, "/")
@@ -37,6 +37,9 @@ func (h *Handler) pathOf(r *http.Request) string {
 	}
 	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
+
+// keyParameter matches the beginning of a query whose question mark is escaped.
+var keyParameter = regexp.MustCompile(`(?i)writekey=`)
 
 // looksLikeKey reports whether a path segment is a long string of letters and digits, like a
 // generated key and unlike a file name.
@@ -77,7 +80,7 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	return s
 }
 
-// notShown replaces the body of a refused request.
+// notShown replaces a body whose redacted values cannot be found.
 const notShown = "(not shown, because a source redacts values)"
 
 // redactedBody returns the beginning of a refused body for logs and pages. It replaces write keys
@@ -163,7 +166,7 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	from := h.senderOf(r)
 	from.Library = refused.library
 	h.config.Observer.Observe(event.Refusal{
-		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
+		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: cmp.Or(source, refused.source), Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message, Sender: from, Body: refused.body,
 	})
 }
@@ -215,6 +218,7 @@ type requestError struct {
 	calls      []tracking.Rejection
 	body       []byte // see event.Refusal.Body; nil if the body was not read
 	library    string // library of the first call
+	source     string // first known source of the calls, or ""
 }
 
 func (e *requestError) Error() string { return string(e.code) + ": " + e.message }

@@ -65,9 +65,10 @@ func (s *sorter) sort() *requestError {
 func (s *sorter) place() {
 	d := &s.draft
 	source := s.sourceOf(d)
+	s.post.source = cmp.Or(s.post.source, source)
 	var call tracking.Call
 	if d.bad.Code == "" {
-		call, _ = s.completer.complete(d, source)
+		call = s.completer.complete(d, source)
 	}
 	rules := s.sources.RulesOf(source)
 	if d.bad.Code == "" && rules != nil {
@@ -93,7 +94,7 @@ func (s *sorter) place() {
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
-// redact redacts a complete call and its draft, so that the plan, too, gets redacted values.
+// redact redacts a complete call and its draft, so that redacted values are checked against the plan.
 func (s *sorter) redact(d *draft, rules *redact.Rules, c *tracking.Call) {
 	all := &s.completer.dst
 	start := len(*all) - len(c.Body)
@@ -161,7 +162,7 @@ func (s *sorter) sourceOf(d *draft) string {
 const maxType = 40
 
 func (s *sorter) reject(d *draft, source string) {
-	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.redacted(d, s.sources.RulesOf(source))
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.redacted(d, source)
 	d.bad.Sender.Library = cmp.Or(fields.Library(d.context), fields.Library(s.post.context.raw))
 	d.bad.Type = text.Cut(maxType, cmp.Or(s.typ, d.Type))
 	s.post.rejected = append(s.post.rejected, d.bad)
@@ -170,9 +171,14 @@ func (s *sorter) reject(d *draft, source string) {
 // maxRejectedBody is the maximum length of a Rejection's body in bytes.
 const maxRejectedBody = 32 << 10
 
-// redacted returns the body of a rejected call, with its write key and the values of the rules
-// redacted.
-func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
+// redacted returns the body of a rejected call, with its write key redacted and the redaction of its
+// source applied. If this is not possible, because the call is not an object or its source is unknown,
+// it returns notShown.
+func (s *sorter) redacted(d *draft, source string) []byte {
+	p, rules := s.post, s.sources.RulesOf(source)
+	if source == "" && s.sources.redacts() || rules != nil && d.raw[0] != '{' {
+		return []byte(notShown)
+	}
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
@@ -184,9 +190,6 @@ func (p *post) redacted(d *draft, rules *redact.Rules) []byte {
 			from = int(m.end)
 		}
 	}
-	kept = append(kept, p.body[from:end]...)
-	if kept[0] == '{' {
-		kept = rules.Apply(nil, kept)
-	}
+	kept = rules.Apply(nil, append(kept, p.body[from:end]...))
 	return bytes.Clone(kept[:min(len(kept), maxRejectedBody)])
 }

@@ -22,7 +22,7 @@ type WriteKeys struct {
 
 // WriteKeysOf returns the write keys in the header or the query of a request. The query is used
 // by navigator.sendBeacon, which cannot set headers. In Basic auth, the colon after the user name
-// may be missing.
+// and the padding may be missing.
 func WriteKeysOf(r *http.Request) WriteKeys {
 	keys := headerKeys(r)
 	if keys == (WriteKeys{}) && r.URL.RawQuery != "" {
@@ -32,9 +32,6 @@ func WriteKeysOf(r *http.Request) WriteKeys {
 }
 
 func headerKeys(r *http.Request) WriteKeys {
-	if user, _, ok := r.BasicAuth(); ok {
-		return WriteKeys{Basic: user}
-	}
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch strings.ToLower(scheme) {
 	case "basic":
@@ -45,7 +42,7 @@ func headerKeys(r *http.Request) WriteKeys {
 	return WriteKeys{}
 }
 
-// decodeKey decodes the write key of Basic auth without a colon.
+// decodeKey decodes the user name of Basic auth.
 func decodeKey(encoded string) string {
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
 		if b, err := enc.DecodeString(encoded); err == nil {

@@ -123,7 +123,7 @@ func TestWriteKeysInPathsAreRedacted(t *testing.T) {
 	for _, key := range []string{"web-key", unknown} {
 		for _, path := range []string{
 			"/v1/projects/%s", "/v1/projects//%s/settings", "/v1/projects/x/%s/settings", "/Projects/%s/settings", "/projects/a/projects/%s/settings",
-			"/analytics.js/v1/%s/analytics.min.js", "/%s", "/%s/v1/batch", "/v1/batch/%s", "/v1/batch%%3FwriteKey=%s", "/v1/batch?writeKey=%s", "/v1/nothing?writeKey=%s", "/v1/pixel/%s",
+			"/analytics.js/v1/%s/analytics.min.js", "/%s", "/%s/v1/batch", "/v1/batch/%s", "/v1/batch%%3FwriteKey=%s", "/%%ff%%ff%%ff%%ff%%ff%%ff%%ff%%ff%%ff%%ffwritekey=%s", "/ȺȺȺȺWriteKey=%s", "/v1/batch?writeKey=%s", "/v1/nothing?writeKey=%s", "/v1/pixel/%s",
 		} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				res := in.ask(method, fmt.Sprintf(path, key), strings.NewReader("{"), withKey)
@@ -148,5 +148,31 @@ func TestLongPathIsTruncated(t *testing.T) {
 	for _, r := range in.refusals {
 		assert.Less(t, len(r.Path), 1000)
 		assert.Less(t, len(r.Message), 1000)
+	}
+}
+
+// TestWriteKeyOfCallIsReadFirst checks rejected and refused calls that have the only write key of
+// their request, as browser libraries send it.
+func TestWriteKeyOfCallIsReadFirst(t *testing.T) {
+	large := strings.Repeat("x", 40_000)
+	for _, test := range []struct {
+		path, body string
+		strict     bool
+		status     int
+	}{
+		{"/v1/t", `{"userId":"u","event":"E","properties":{"x":"` + large + `"},"writeKey":"web-key"}`, false, http.StatusOK},
+		{"/v1/batch", `{"batch":[{"type":"track","userId":"u","event":"E","x":"` + large + `","writeKey":"web-key"}]}`, false, http.StatusOK},
+		{"/v1/t", `{"userId":"u","writeKey":"web-key"}`, true, http.StatusBadRequest},
+		{"/v1/batch", `{"batch":[{"type":"track","userId":"u"}],"writeKey":"web-key"}`, true, http.StatusBadRequest},
+	} {
+		in := newIngest(func(c *ingest.Config) { c.Strict = test.strict }, tracking.Source{Name: "web", WriteKey: "web-key"})
+		res := in.ask(http.MethodPost, test.path, strings.NewReader(test.body))
+		assert.Equal(t, test.status, res.Code, res.Body)
+		require.Len(t, in.rejections, 1)
+		assert.Equal(t, "web", in.rejections[0].Source)
+		assert.Equal(t, "track", in.rejections[0].Type)
+		for _, refusal := range in.refusals {
+			assert.Equal(t, "web", refusal.Source)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package redact
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -178,7 +179,7 @@ func (r *Rules) member(dst, value []byte, action Action, below []*node) []byte {
 // content returns the content of a string, or the text of another value.
 func content(value []byte) []byte {
 	if value[0] == '"' {
-		return jsonscan.Unquote(value)
+		return bytes.ToValidUTF8(jsonscan.Unquote(value), []byte("\uFFFD")) // as in the fields of a tracking.Call
 	}
 	return value
 }

@@ -57,6 +57,7 @@ func TestApply(t *testing.T) {
 		"a key with a dot":       {remove: []string{`traits.a\.b`}, call: `{"traits":{"a.b":1,"a":{"b":2}}}`, want: `{"traits":{"a":{"b":2}}}`},
 		"a key that is a star":   {remove: []string{`traits.\*`}, call: `{"traits":{"*":1,"a":2}}`, want: `{"traits":{"a":2}}`},
 		"a key with a backslash": {remove: []string{`traits.\\`}, call: `{"traits":{"\\":1,"a":2}}`, want: `{"traits":{"a":2}}`},
+		"hash of invalid UTF-8":  {hash: []string{"userId"}, call: "{\"userId\":\"a\xff\"}", want: `{"userId":"` + sum("a\uFFFD") + `"}`},
 		"hash of a string":       {hash: []string{"userId"}, call: `{"userId":"ada"}`, want: `{"userId":"` + sum("ada") + `"}`},
 		"hash of an escaped one": {hash: []string{"userId"}, call: `{"userId":"\u0061da"}`, want: `{"userId":"` + sum("ada") + `"}`},
 		"hash of a number":       {hash: []string{"userId"}, call: `{"userId":17}`, want: `{"userId":"` + sum("17") + `"}`},

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -126,10 +127,5 @@ func (c Counter) Add(value string) {
 
 // Commonest returns the values, most frequent first.
 func (c Counter) Commonest() []string {
-	values := make([]string, 0, len(c))
-	for value := range c {
-		values = append(values, value)
-	}
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a, b)) })
-	return values
+	return slices.SortedFunc(maps.Keys(c), func(a, b string) int { return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a, b)) })
 }

@@ -1,6 +1,7 @@
 package shapes
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -189,5 +190,5 @@ func (s *sketch) mergeKind(n *node, from kindRecord) {
 	}
 	n.kinds[i].count += from.Count
 	n.kinds[i].lastAt = max(n.kinds[i].lastAt, from.LastAt)
-	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return int(min(b.count, 1<<40)) - int(min(a.count, 1<<40)) })
+	slices.SortStableFunc(n.kinds, func(a, b kindCount) int { return cmp.Compare(b.count, a.count) })
 }

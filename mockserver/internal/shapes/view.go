@@ -3,6 +3,7 @@ package shapes
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,20 +151,13 @@ func (s *sketch) view() Event {
 
 // addMembers adds the fields of an object, the most frequent first.
 func (e *Event) addMembers(n *node, steps []string, path string, depth int) {
-	type member struct {
-		name string
-		*node
-	}
-	members := make([]member, 0, len(n.members))
-	for name, m := range n.members {
-		members = append(members, member{name, m})
-	}
-	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(-cmp.Compare(a.calls, b.calls), cmp.Compare(a.firstSample, b.firstSample), strings.Compare(a.name, b.name))
+	names := slices.SortedFunc(maps.Keys(n.members), func(a, b string) int {
+		m, other := n.members[a], n.members[b]
+		return cmp.Or(cmp.Compare(other.calls, m.calls), cmp.Compare(m.firstSample, other.firstSample), strings.Compare(a, b))
 	})
-	e.Properties = slices.Grow(e.Properties, len(members))
-	for _, m := range members {
-		e.addNode(m.node, append(slices.Clip(steps), m.name), fieldPath(path, m.name), depth)
+	e.Properties = slices.Grow(e.Properties, len(names))
+	for _, name := range names {
+		e.addNode(n.members[name], append(slices.Clip(steps), name), fieldPath(path, name), depth)
 	}
 }
 
