@@ -92,22 +92,14 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitListed(ctx, destination); err != nil {
 		return err
 	}
-	list, err := j.Measure(ctx, record.StreamFailed)
-	if err != nil {
-		return err
-	}
-	marks, err := j.marks(ctx, destination)
-	if err != nil {
-		return err
-	}
-	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
+	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage, replayed record.Mark) error {
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 		}
 		traces := record.Traces(m.Traces, len(bodies))
 		for place, body := range bodies {
-			if marks[m.Ref.Token()].Has(place) {
+			if replayed.Has(place) {
 				continue
 			}
 			call, err := event.ReadCall(m.Why.Source, body)
@@ -121,8 +113,6 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		}
 		return nil
 	})
-	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
-	return t.Scan(ctx)
 }
 
 // awaitListed waits until the list of failed calls is complete. The list then contains the calls of
