@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -164,8 +165,12 @@ func (l *lease) Return() {
 func (q *Queue) failUnreadable(it *item) {
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	places := it.Places
-	if places == nil && it.message != nil {
+	switch {
+	case places != nil:
+	case it.message != nil:
 		places = allPlaces(it.Ref, it.message.calls)
+	default: // a replay
+		q.set.ledger.With(q.name, func(a *ledger.Account) { places = a.Retries[it.Ref].Which.Places(it.Ref) })
 	}
 	for _, place := range places {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the stored call is missing or corrupt"})
