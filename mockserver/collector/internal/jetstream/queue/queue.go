@@ -75,7 +75,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m *nats.Msg, meta *nats.MsgMet
 		return
 	}
 	if err := q.awaitLedger(ctx, seq); err != nil {
-		_ = m.Nak()
+		_ = m.NakWithDelay(repairPause) // the ledger may be permanently broken
 		return
 	}
 	q.mu.Lock()
