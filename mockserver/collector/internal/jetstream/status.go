@@ -167,7 +167,7 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // retries are missing until the first attempt at recovery
 		return nil, err
 	}
-	j.trimmer.running.Lock() // prevents messages from being removed before they are read
+	j.trimmer.running.Lock() // prevents this process from removing messages before they are read
 	defer j.trimmer.running.Unlock()
 	err = j.Retry(ctx, func(ctx context.Context) (err error) {
 		all, err = j.recount(ctx, audit.Waits)
@@ -176,17 +176,23 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	return all, err
 }
 
+// recount recounts the stored calls. It starts again if another process removes messages in the meantime.
 func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verification, error) {
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		base, _, err := j.loadBase(ctx)
+		if err != nil {
+			return nil, err
+		}
+		now, err := j.ledgerState(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
+		all, err := v.Verify(ctx, base, now)
+		if !errors.Is(err, record.ErrDamaged) || j.purged(ctx) <= base.Purged {
+			return all, err
+		}
 	}
-	now, err := j.ledgerState(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
-	return v.Verify(ctx, base, now)
 }
 
 // ledgerState returns the current state of the ledger. It reads the acknowledged positions first,
@@ -237,7 +243,7 @@ func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield fu
 	}
 	if err == nil {
 		t := j.TailCalls(next, handle)
-		t.Whole = j.ledger.IsLostCall
+		t.Whole = func(gap record.Span) bool { return j.ledger.IsLostCall(gap) || gap.Last <= j.purged(ctx) }
 		err = t.Scan(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrEnough) {

@@ -90,14 +90,25 @@ func (j *Journal) trim(ctx context.Context) error {
 		if to <= base.Purged {
 			return j.measure(ctx)
 		}
+		before := base.Purged
 		err = j.trimTo(ctx, base, stored, to)
-		if store.IsWrongSequence(err) {
+		if store.IsWrongSequence(err) || errors.Is(err, record.ErrDamaged) && j.purged(ctx) > before {
 			return nil // another process is trimming
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// purged returns the last message of CALLS that this or another process has removed or is removing, or 0 if
+// the store does not respond.
+func (j *Journal) purged(ctx context.Context) uint64 {
+	base, _, err := j.loadBase(ctx)
+	if err != nil {
+		return 0
+	}
+	return base.Purged
 }
 
 // firstSince returns the sequence number of the first message of CALLS stored since a time. If there is
