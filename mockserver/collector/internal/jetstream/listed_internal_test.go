@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,31 @@ func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 		again, err := j.Measure(t.Context(), record.StreamFailed)
 		require.NoError(t, err)
 		assert.Equal(t, list.LastSeq, again.LastSeq, "a concurrent reader would miss it")
+	})
+}
+
+// TestOldestPendingCallFollowsEachPart ends the parts of a message one after another. Then the call of the
+// next message is the oldest.
+func TestOldestPendingCallFollowsEachPart(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.append("old", 2*record.PartCalls)
+		old := time.Now()
+		time.Sleep(time.Second)
+		s.append("new", 1)
+		oldest := []time.Time{old, time.Now()}
+		for part := range 2 {
+			lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+			require.NoError(t, err)
+			require.Len(t, lease.Entry().Calls, record.PartCalls)
+			delivered := slices.Repeat([]tracking.Outcome{{State: tracking.StateDelivered}}, record.PartCalls)
+			require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: delivered}))
+			all, err := s.journals[0].Ledger(t.Context())
+			require.NoError(t, err)
+			assert.WithinDuration(t, oldest[part], all[0].OldestPending, 500*time.Millisecond)
+		}
 	})
 }
 

@@ -47,20 +47,21 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 // oldestUnattempted returns when the oldest call without a finished first attempt was accepted.
 func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
+	var floor uint64
 	var sources []string
 	j.ledger.With(destination, func(a *ledger.Account) {
-		now.floor, now.done, sources = a.Floor, len(a.Done), a.Sources()
+		now.attached, now.ended, floor, sources = a.Attached, a.Totals.Accepted-a.Unattempted, a.Floor, a.Sources()
 	})
 	if at := j.queues.Oldest(destination); !at.IsZero() {
 		return at, nil
 	}
-	j.seen.oldest.mu.Lock()
-	before, ok := j.seen.oldest.found[destination]
-	j.seen.oldest.mu.Unlock()
-	if ok && before.floor == now.floor && before.done == now.done {
+	j.seen.mu.Lock()
+	before, ok := j.seen.oldest[destination]
+	j.seen.mu.Unlock()
+	if ok && before.attached == now.attached && before.ended == now.ended {
 		return before.at, nil
 	}
-	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
+	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.UnattemptedIn(parsed) > 0 }) && !ok {
 			return nil
 		}
@@ -74,9 +75,9 @@ func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (ti
 	if now.at.IsZero() {
 		return time.Now(), nil // the attempt was finished in the meantime
 	}
-	j.seen.oldest.mu.Lock()
-	defer j.seen.oldest.mu.Unlock()
-	j.seen.oldest.found[destination] = now
+	j.seen.mu.Lock()
+	defer j.seen.mu.Unlock()
+	j.seen.oldest[destination] = now
 	return now.at, nil
 }
 
