@@ -125,8 +125,9 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	return nil
 }
 
-// markMessage returns the updated mark of a FAILED message, or nil if the mark is up to date. Publishing the mark fails if another
-// mark was stored in the meantime. A late message therefore cannot undo a newer mark.
+// markMessage returns the updated mark of a FAILED message, or nil if the calls are already marked. Publishing
+// the mark fails if another mark was stored in the meantime. A late message therefore cannot undo a newer
+// mark.
 func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
 	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 	var have record.Mark

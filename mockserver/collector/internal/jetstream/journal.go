@@ -161,9 +161,9 @@ func (j *Journal) follow() {
 	}
 }
 
-// skipTrimmed continues with the base if other processes have removed messages of CALLS and OUTCOMES that this
-// process has not read, because it was cut off for longer than Options.Keep. It reports whether the ledger
-// contains the messages up to the given ones.
+// skipTrimmed continues with the base if other processes have removed messages that this process has not
+// read, for example because it was cut off for longer than Options.Keep. It reports whether the ledger contains
+// the calls and outcomes up to the given messages.
 func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 	var base *ledger.Ledger
 	err := j.Retry(j.Ctx, func(ctx context.Context) (err error) {

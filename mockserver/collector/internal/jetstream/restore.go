@@ -109,7 +109,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 
 // newestOf returns the ledger with the highest position.
 func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger {
-	return slices.MaxFunc(append(slices.Clip(checkpoints), base), func(x, y *ledger.Ledger) int {
+	return slices.MaxFunc(append([]*ledger.Ledger{base}, checkpoints...), func(x, y *ledger.Ledger) int {
 		return cmp.Compare(x.Calls+x.Outcomes, y.Calls+y.Outcomes)
 	})
 }

@@ -101,8 +101,7 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// purged returns the last message of CALLS that this or another process has removed or is removing, or 0 if
-// the store does not respond.
+// purged returns the last message of CALLS that any process has removed or is removing, or 0 if it is unknown.
 func (j *Journal) purged(ctx context.Context) uint64 {
 	base, _, err := j.loadBase(ctx)
 	if err != nil {

@@ -146,8 +146,8 @@ func (l *Live) Position() (calls, outcomes uint64) {
 	return l.ledger.Calls, l.ledger.Outcomes
 }
 
-// Skip continues with a base if its messages of CALLS are not all read, and takes over the base. It reports
-// whether the ledger then contains both messages.
+// Skip replaces the ledger with a base if messages of CALLS that may be missing were not read. The caller
+// must no longer use the base. Skip reports whether the ledger then contains both messages.
 func (l *Live) Skip(base *Ledger, calls, outcomes uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
