@@ -262,14 +262,14 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 		for _, ref := range j.queues.Leased(destination) {
 			delete(old, ref) // the lease is still in progress
 		}
-		if len(old) > 0 {
-			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
-		}
 		reason := fmt.Sprintf("it was still pending after %v, the time for which calls are kept", j.options.Keep)
 		for ref, attempt := range old {
 			if err := j.queues.Expire(ctx, destination, attached, ref, attempt, reason); err != nil {
 				return err
 			}
+		}
+		if len(old) > 0 {
+			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
 	}
 	return nil
