@@ -138,6 +138,35 @@ func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 	})
 }
 
+// TestFailedCallsAreListedAfterALatePull kills a process before it has listed a failed call. The other process
+// requests the message again only minutes later, because it has wanted no calls of the destination.
+func TestFailedCallsAreListedAfterALatePull(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		j := s.journals[1]
+		other, err := j.Attach(t.Context(), "ads", nil)
+		require.NoError(t, err)
+		s.append("m", 1)
+		lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		s.streams[0].failFor(j.Names, "f")
+		require.NoError(t, lease.Finish(t.Context(), givenUp))
+		require.NoError(t, s.journals[0].Close())
+		time.Sleep(5 * time.Minute)
+		lease, err = other.Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.readers[1].Next(ctx, journal.Want{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, listedAsFailed(t, j), 1)
+	})
+}
+
 // TestOldestPendingCallFollowsEachPart ends the parts of a message one after another. Then the call of the
 // next message is the oldest.
 func TestOldestPendingCallFollowsEachPart(t *testing.T) {

@@ -137,9 +137,11 @@ func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, trac
 
 // settleEnded settles the outcome of an attempt that another process has ended, and removes the item.
 func (q *Queue) settleEnded(it *item) error {
-	if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
-		q.postpone(it)
-		return err
+	if q.set.Shared {
+		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, it.since, []uint64{it.Ref.Seq}); err != nil {
+			q.postpone(it)
+			return err
+		}
 	}
 	q.drop(it)
 	return nil
