@@ -91,9 +91,9 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			defer cleanTimers()
 			synctest.Test(t, func(t *testing.T) {
 				server := runServer(t)
-				one, err := newJournalOn(1, c.keep)
+				o, err := Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}.withLimits()
 				require.NoError(t, err)
-				streams := &trimmedStreams{}
+				one, streams := newJournal(o), &trimmedStreams{}
 				_, err = one.opened(func(j *Journal) error {
 					if err := j.connect("", nats.InProcessServer(server)); err != nil {
 						return err
@@ -130,17 +130,6 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			})
 		})
 	}
-}
-
-// newJournalOn returns a journal of a cluster that is not open yet.
-func newJournalOn(writer uint64, keep time.Duration) (*Journal, error) {
-	o, err := Options{NATS: &NATS{Replicas: 1}, Keep: keep}.withLimits()
-	if err != nil {
-		return nil, err
-	}
-	j := newJournal(o)
-	j.Writer = writer
-	return j, nil
 }
 
 // TestCollectorContinuesAfterTrimmedCalls cuts off a collector for longer than calls are kept. Another
