@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +49,7 @@ func (n *natsNode) start(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	n.process, err = harness.Start(self, append([]string{natsServerArg}, n.Args()...), nil)
+	n.process, err = harness.Start(self, []string{natsServerArg, n.JSON()}, nil)
 	require.NoError(t, err)
 }
 
@@ -121,13 +118,7 @@ func caughtUp(t *testing.T, nodes []*natsNode) {
 
 // runNATSServer is the main function for natsServerArg.
 func runNATSServer(args []string) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	n, err := natsnode.FromArgs(args)
-	if err == nil {
-		err = n.Serve(ctx)
-	}
-	if err != nil {
+	if err := natsnode.Run(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

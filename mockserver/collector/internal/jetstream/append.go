@@ -240,8 +240,7 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// acquireSlot waits for a slot. After PublishTimeout it returns false, because no caller of
-// Append waits for the group any longer.
+// acquireSlot waits for a slot, for PublishTimeout at most. It reports whether it has acquired a slot.
 func (w *sourceWriter) acquireSlot() bool {
 	select {
 	case w.slots <- struct{}{}:

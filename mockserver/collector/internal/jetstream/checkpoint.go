@@ -69,7 +69,7 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 	return nil
 }
 
-// loadCheckpoints returns all complete checkpoints and the snapshot, newest first.
+// loadCheckpoints returns all complete checkpoints and the snapshot.
 func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error) {
 	type stored struct {
 		pieces [][]byte
@@ -115,9 +115,6 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		}
 		ledgers = append(ledgers, a)
 	}
-	slices.SortFunc(ledgers, func(x, y *ledger.Ledger) int {
-		return int(min(1, max(-1, int64(y.Calls+y.Outcomes)-int64(x.Calls+x.Outcomes))))
-	})
 	return ledgers, nil
 }
 

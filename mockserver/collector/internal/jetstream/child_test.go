@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
@@ -33,7 +34,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if config := os.Getenv(serverEnv); config != "" {
-		runServer(config)
+		if err := natsnode.Run(config); err != nil {
+			panic(err)
+		}
 		return
 	}
 	os.Exit(m.Run())

@@ -1,13 +1,9 @@
 package jetstream_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,20 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
-// serverEnv makes this test binary run as a NATS server. Its value is a natsnode.Node.
+// serverEnv makes this test binary run as a NATS server. Its value is the JSON of a natsnode.Node.
 const serverEnv = "JOURNAL_TEST_SERVER"
-
-func runServer(config string) {
-	var n natsnode.Node
-	if err := json.Unmarshal([]byte(config), &n); err != nil {
-		panic(err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := n.Serve(ctx); err != nil {
-		panic(err)
-	}
-}
 
 // A cluster is three NATS servers in their own processes.
 type cluster struct {
@@ -62,10 +46,9 @@ func (c *cluster) url() string { return natsnode.URLs(c.nodes) }
 
 func (c *cluster) start(i int) {
 	c.t.Helper()
-	text, err := json.Marshal(c.nodes[i])
-	ok(c.t, err)
+	var err error
 	c.servers[i], err = harness.Start(os.Args[0], []string{"-test.run=^$"}, func(cmd *exec.Cmd) {
-		cmd.Env = append(os.Environ(), serverEnv+"="+string(text))
+		cmd.Env = append(os.Environ(), serverEnv+"="+c.nodes[i].JSON())
 	})
 	ok(c.t, err)
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -51,6 +52,31 @@ func callsMessage(subject string, calls []tracking.Call, traces event.Traces) *n
 	return m
 }
 
+// eachFailed calls f with each message of FAILED for a destination, oldest first, and with the mark of the
+// message's replayed calls. It skips the messages of a detached destination with the same name: Detach may
+// have been interrupted before it removed them.
+func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(m *record.FailedMessage, replayed record.Mark) error) error {
+	list, err := j.Measure(ctx, record.StreamFailed)
+	if err != nil {
+		return err
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return err
+	}
+	var attached uint64
+	j.ledger.With(destination, func(a *ledger.Account) { attached = a.Attached })
+	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
+		if record.RefOf(m.Ref.Number).Seq < attached {
+			return nil
+		}
+		return f(m, marks[m.Ref.Token()])
+	})
+	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
+	t.HeadersOnly = headersOnly
+	return t.Scan(ctx)
+}
+
 // marks returns the marks of replayed calls, keyed by the token of their FAILED message. It
 // includes replays that have no stored marks yet.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
@@ -80,12 +106,12 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 // maxTries is the number of attempts at an optimistic update.
 const maxTries = 10
 
-// markReplayed removes calls from the list of failed calls. It is idempotent.
+// markReplayed removes calls from the list of failed calls. It stores nothing if they are already removed.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
 		for try := 1; ; try++ {
 			m, err := j.markMessage(ctx, destination, ref)
-			if err == nil {
+			if err == nil && m != nil {
 				_, err = j.Publish(ctx, m)
 			}
 			if err == nil {
@@ -99,8 +125,9 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	return nil
 }
 
-// markMessage returns the updated mark of a FAILED message. Publishing the mark fails if another
-// mark was stored in the meantime. A late message therefore cannot undo a newer mark.
+// markMessage returns the updated mark of a FAILED message, or nil if the calls are already marked. Publishing
+// the mark fails if another mark was stored in the meantime. A late message therefore cannot undo a newer
+// mark.
 func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
 	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 	var have record.Mark
@@ -111,7 +138,9 @@ func (j *Journal) markMessage(ctx context.Context, destination string, ref recor
 	case !errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil, err
 	}
-	m.Data = have.With(ref.Places)
+	if m.Data = have.With(ref.Places); bytes.Equal(m.Data, have) {
+		return nil, nil
+	}
 	store.ExpectLast(m, last)
 	return m, nil
 }

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -37,7 +38,7 @@ func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.NewLive(ledger.New()),
 		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
-		seen:    seen{oldest: oldestCalls{found: map[string]oldestCall{}}},
+		seen:    seen{oldest: map[string]oldestCall{}},
 		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
 	j.queues = queue.NewSet(j.Store, j)
@@ -140,9 +141,9 @@ func (j *Journal) follow() {
 		}
 		return nil
 	})
-	calls.Whole = j.ledger.IsLostCall
+	calls.Whole = func(gap record.Span) bool { return j.ledger.IsLostCall(gap) || j.skipTrimmed(gap.Last, 0) }
 	outcomes := j.TailOutcomes(readOutcomes+1, func(m *record.Outcomes) error { return j.ledger.ReadOutcomes(j.Ctx, m) })
-	outcomes.Whole = j.ledger.IsLostOutcome
+	outcomes.Whole = func(gap record.Span) bool { return j.ledger.IsLostOutcome(gap) || j.skipTrimmed(0, gap.Last) }
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// After a failed write, the server may deliver messages that it has lost. It reports the loss
 		// only when it shuts down.
@@ -158,6 +159,27 @@ func (j *Journal) follow() {
 			}
 		})
 	}
+}
+
+// skipTrimmed continues with the base if other processes have removed messages that this process has not
+// read, for example because it was cut off for longer than Options.Keep. It reports whether the ledger contains
+// the calls and outcomes up to the given messages.
+func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
+	var base *ledger.Ledger
+	err := j.Retry(j.Ctx, func(ctx context.Context) (err error) {
+		base, _, err = j.loadBase(ctx)
+		return err
+	})
+	if err != nil || !j.ledger.Skip(base, calls, outcomes) {
+		return false
+	}
+	for name, attached := range j.queues.Attached() {
+		same := false
+		if j.ledger.With(name, func(a *ledger.Account) { same = a.Attached == attached }); !same {
+			j.queues.Leave(name, math.MaxUint64) // another process has detached the destination
+		}
+	}
+	return true
 }
 
 // Close stops all goroutines, syncs pending writes and stops the embedded server.

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,60 @@ func TestFailedCallsOfOtherProcessesAreListed(t *testing.T) {
 		again, err := j.Measure(t.Context(), record.StreamFailed)
 		require.NoError(t, err)
 		assert.Equal(t, list.LastSeq, again.LastSeq, "a concurrent reader would miss it")
+	})
+}
+
+// TestFailedCallsAreListedAfterALatePull kills a process before it has listed a failed call. The other process
+// requests the message again only minutes later, because it has wanted no calls of the destination.
+func TestFailedCallsAreListedAfterALatePull(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		j := s.journals[1]
+		other, err := j.Attach(t.Context(), "ads", nil)
+		require.NoError(t, err)
+		s.append("m", 1)
+		lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		s.streams[0].failFor(j.Names, "f")
+		require.NoError(t, lease.Finish(t.Context(), givenUp))
+		require.NoError(t, s.journals[0].Close())
+		time.Sleep(5 * time.Minute)
+		lease, err = other.Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.readers[1].Next(ctx, journal.Want{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, listedAsFailed(t, j), 1)
+	})
+}
+
+// TestOldestPendingCallFollowsEachPart ends the parts of a message one after another. Then the call of the
+// next message is the oldest.
+func TestOldestPendingCallFollowsEachPart(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		s.append("old", 2*record.PartCalls)
+		old := time.Now()
+		time.Sleep(time.Second)
+		s.append("new", 1)
+		oldest := []time.Time{old, time.Now()}
+		for part := range 2 {
+			lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+			require.NoError(t, err)
+			require.Len(t, lease.Entry().Calls, record.PartCalls)
+			delivered := slices.Repeat([]tracking.Outcome{{State: tracking.StateDelivered}}, record.PartCalls)
+			require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: delivered}))
+			all, err := s.journals[0].Ledger(t.Context())
+			require.NoError(t, err)
+			assert.WithinDuration(t, oldest[part], all[0].OldestPending, 500*time.Millisecond)
+		}
 	})
 }
 

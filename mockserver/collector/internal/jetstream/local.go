@@ -170,8 +170,9 @@ func (j *Journal) releaseBallast() {
 // logNoSpace logs how much space is needed, if the disk is still full after the ballast was
 // released.
 func (j *Journal) logNoSpace(cause error) {
+	free, _, _ := datadir.DiskSpace(j.options.Dir)
 	j.Log.Error("the disk is full, and its reserved space is used up: nothing is delivered until there is space",
-		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", j.local.ballast.Free(), "error", cause)
+		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", free, "error", cause)
 }
 
 // reserveBallast reserves the ballast again when the disk has space. The journal then accepts

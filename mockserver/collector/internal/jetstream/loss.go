@@ -44,12 +44,13 @@ func (j *Journal) findLoss(s *comparison, checkpoints []*ledger.Ledger) {
 		s.onlyRecent = s.onlyRecent && holes[0].First > s.newest.Outcomes
 		missing("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
 	}
+	var calls, outcomes uint64
 	for _, a := range stored {
-		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
-			s.onlyRecent = false
-			missing("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
-			break
-		}
+		calls, outcomes = max(calls, a.Calls), max(outcomes, a.Outcomes)
+	}
+	if calls > s.calls.Last || outcomes > s.outcomes.Last {
+		s.onlyRecent = false
+		missing("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, calls, outcomes)
 	}
 	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
 		missing("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)

@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -132,5 +134,32 @@ func TestFailedCallsAreListedDuringAnOutage(t *testing.T) {
 		began = time.Now()
 		<-j.previous.settled
 		assert.Less(t, time.Since(began), settlePause, "delay of the remaining work after the outage")
+	})
+}
+
+// TestBrokenLedgerIsNotQueriedInALoop makes the ledger unable to read further messages while a reader waits
+// for a message that the ledger has not read.
+func TestBrokenLedgerIsNotQueriedInALoop(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		streams := &mute{Streams: fakeStreams(t)}
+		j, err := openOn(t.Context(), Options{}, streams, streams)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		<-j.previous.tried
+		r, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		j.Status.Down(errDisk)
+		j.ledger.Fail(errDisk)
+		m := callsMessage(j.Names.Subject(record.KindCalls, "web"), journaltest.Calls("web", "m", 1), nil)
+		record.SetTime(m.Header, time.Now())
+		_, err = streams.Streams.Publish(t.Context(), m)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = r.Next(ctx, journal.Want{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.LessOrEqual(t, streams.requests.Load(), int64(200))
 	})
 }

@@ -93,8 +93,8 @@ func (j *Journal) replayListed(ctx context.Context, lock *store.Lock, destinatio
 type replayState struct {
 	destination string
 	from        tracking.State
-	last        uint64                        // sequence number of the last stored replay, or 0
-	listed      map[string][]record.FailedRef // listed calls with the state from, keyed by ID; each reference has one place
+	last        uint64                           // sequence number of the last stored replay, or 0
+	listed      map[event.Key][]record.FailedRef // listed calls with the state from; each reference has one place
 }
 
 // prepareReplay marks all stored replays and finds the listed calls.
@@ -148,9 +148,10 @@ func (j *Journal) storeReplay(ctx context.Context, l *replayState, calls []track
 		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
 			oldest = at
 		}
-		if places := l.listed[calls[i].ID]; len(places) > 0 {
+		key := event.KeyOf(calls[i].Source, calls[i].ID)
+		if places := l.listed[key]; len(places) > 0 {
 			c.Failed = addPlace(c.Failed, places[0])
-			l.listed[calls[i].ID] = places[1:]
+			l.listed[key] = places[1:]
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
@@ -227,23 +228,20 @@ func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 }
 
 // findFailed finds calls in the list of failed calls or, if as is StateFiltered, of filtered calls.
-func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]record.FailedRef, error) {
-	wanted := map[string]int{}
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[event.Key][]record.FailedRef, error) {
+	wanted := map[event.Key]int{}
 	for i := range calls {
-		wanted[calls[i].ID]++
+		wanted[event.KeyOf(calls[i].Source, calls[i].ID)]++
 	}
-	marks, err := j.marks(ctx, destination)
-	if err != nil {
-		return nil, err
-	}
-	found, left := map[string][]record.FailedRef{}, len(calls)
-	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
+	found, left := map[event.Key][]record.FailedRef{}, len(calls)
+	err := j.eachFailed(ctx, destination, true, func(m *record.FailedMessage, replayed record.Mark) error {
 		place := 0
 		for id := range record.EachID(m.IDs) {
+			key := event.KeyOf(m.Why.Source, id)
 			_, filtered := m.Why.Reason(place)
-			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
-				found[id] = append(found[id], record.FailedRef{Number: m.Ref.Number, Attempt: m.Ref.Attempt, Places: []int{place}})
-				wanted[id]--
+			if wanted[key] > 0 && filtered == (as == tracking.StateFiltered) && !replayed.Has(place) {
+				found[key] = append(found[key], record.FailedRef{Number: m.Ref.Number, Attempt: m.Ref.Attempt, Places: []int{place}})
+				wanted[key]--
 				left--
 			}
 			place++
@@ -253,12 +251,11 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		}
 		return nil
 	})
-	t.HeadersOnly = true
-	if err := t.Scan(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	for id, n := range wanted {
-		if n > 0 && as == tracking.StateFailed {
+	for i := range calls {
+		if id := calls[i].ID; as == tracking.StateFailed && wanted[event.KeyOf(calls[i].Source, id)] > 0 {
 			return nil, fmt.Errorf("journal: call %q is not in the list of failed calls of %q: it was replayed or has expired", id, destination)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -144,4 +145,42 @@ func TestLateMarkIsRejected(t *testing.T) {
 	_, err = j.Publish(within(t), late)
 	require.Truef(t, store.IsWrongSequence(err), "%v", err)
 	assert.Equal(t, calls[2:], listedAsFailed(t, j))
+}
+
+// TestFailedCallsOfADetachedDestinationAreNotListed kills a process after it has stored that a destination
+// is detached, and before it has removed the destination's failed calls. A new destination with the same
+// name must not list or replay them.
+func TestFailedCallsOfADetachedDestinationAreNotListed(t *testing.T) {
+	dir := t.TempDir()
+	j := failedCalls(t, dir, 3)
+	calls := listedAsFailed(t, j)
+	require.Len(t, calls, 3)
+	require.NoError(t, j.control(within(t), "crm", record.Control{Name: "crm", Detach: true}))
+	require.NoError(t, j.Close())
+
+	j, err := Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	_, err = j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	assert.Empty(t, listedAsFailed(t, j))
+	require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], nil, tracking.StateFailed), "not in the list of failed calls")
+}
+
+// TestMarksAreStoredOnce checks that a start does not store the marks of earlier replays again.
+func TestMarksAreStoredOnce(t *testing.T) {
+	dir := t.TempDir()
+	j := failedCalls(t, dir, 3)
+	require.NoError(t, j.Replay(within(t), "crm", listedAsFailed(t, j)[:2], nil, tracking.StateFailed))
+	before, err := j.Measure(within(t), record.StreamFailed)
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+
+	j, err = Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	assert.Len(t, listedAsFailed(t, j), 1)
+	after, err := j.Measure(within(t), record.StreamFailed)
+	require.NoError(t, err)
+	assert.Equal(t, before.LastSeq, after.LastSeq)
 }

@@ -1,9 +1,11 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -107,13 +109,9 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 
 // newestOf returns the ledger with the highest position.
 func newestOf(base *ledger.Ledger, checkpoints []*ledger.Ledger) *ledger.Ledger {
-	newest := base
-	for _, a := range checkpoints {
-		if newest == nil || a.Calls+a.Outcomes > newest.Calls+newest.Outcomes {
-			newest = a
-		}
-	}
-	return newest
+	return slices.MaxFunc(append([]*ledger.Ledger{base}, checkpoints...), func(x, y *ledger.Ledger) int {
+		return cmp.Compare(x.Calls+x.Outcomes, y.Calls+y.Outcomes)
+	})
 }
 
 // findBeyond finds the last message of CALLS that any record refers to. CALLS itself may have lost

@@ -44,15 +44,14 @@ func (j *Journal) isCurrent(o *record.Outcome) bool {
 	return j.ledger.With(o.Destination, func(a *ledger.Account) { same = a.Attached == o.Attached }) && same
 }
 
-// SettleFor applies the outcomes of redelivered messages of CALLS. Another process may have been
-// killed just after it had stored these outcomes.
-func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
-	since := unsettledBefore(time.Now())
+// SettleFor applies the outcomes of some messages of CALLS that were stored since shortly before a time.
+// Another process may have been killed just after it had stored these outcomes.
+func (j *Journal) SettleFor(ctx context.Context, destination string, since time.Time, messages []uint64) error {
 	came := map[uint64]bool{}
 	for _, seq := range messages {
 		came[seq] = true
 	}
-	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
+	err := j.settleOutcomes(ctx, unsettledBefore(since), func(o *record.Outcome) bool {
 		return o.Destination == destination && came[o.Ref.Seq]
 	})
 	if err != nil {
@@ -88,13 +87,13 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
-// unsettledBefore returns the time before which every stored outcome has been applied by time t: by
-// its process, or by the process that received its message again.
+// unsettledBefore returns the time before which stored outcomes have been applied by time t: by their process,
+// or by a process that has received their messages again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-settleWithinShared) }
 
 // settleWithin is the longest time between storing an outcome and applying it. If the process is killed
-// in between, another process receives the message again, and applies the outcome at most
-// settleWithinShared after it was stored.
+// in between, another process that wants calls of the destination receives the message again, and applies the
+// outcome at most settleWithinShared after it was stored.
 const (
 	settleWithin       = time.Minute
 	settleWithinShared = 3*queue.AckWait + settleWithin

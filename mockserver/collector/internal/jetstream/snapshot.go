@@ -256,7 +256,7 @@ func (j *Journal) removeSnapshots() error {
 	j.local.snapshots.mu.Lock()
 	defer j.local.snapshots.mu.Unlock()
 	for i := range uint64(snapshotSlots) {
-		if err := os.Remove(snapshotFile(j.options.Dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(snapshotFile(j.options.Dir, i)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}

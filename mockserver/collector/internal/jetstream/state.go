@@ -125,21 +125,17 @@ type incoming struct {
 type seen struct {
 	acked    atomic.Uint64                           // sequence number of the last message known to be stored
 	onStored atomic.Pointer[func(source, id string)] // nil until OnStored
-	oldest   oldestCalls
+
+	mu     sync.Mutex            // guards oldest
+	oldest map[string]oldestCall // results of oldestUnattempted, keyed by destination
 }
 
-// oldestCalls caches the results of oldestUnattempted.
-type oldestCalls struct {
-	mu    sync.Mutex // guards found
-	found map[string]oldestCall
-}
-
-// An oldestCall is the cached result for a destination. It is valid until the destination's
-// floor, or the number of finished messages above it, changes.
+// An oldestCall is a result of oldestUnattempted. It is valid until another first attempt has ended, or the
+// destination was attached again.
 type oldestCall struct {
-	floor uint64
-	done  int
-	at    time.Time
+	attached uint64
+	ended    int64 // number of calls whose first attempt has ended
+	at       time.Time
 }
 
 // replays is the state of this process's replays.

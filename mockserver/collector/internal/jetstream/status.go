@@ -47,20 +47,21 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 // oldestUnattempted returns when the oldest call without a finished first attempt was accepted.
 func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
+	var floor uint64
 	var sources []string
 	j.ledger.With(destination, func(a *ledger.Account) {
-		now.floor, now.done, sources = a.Floor, len(a.Done), a.Sources()
+		now.attached, now.ended, floor, sources = a.Attached, a.Totals.Accepted-a.Unattempted, a.Floor, a.Sources()
 	})
 	if at := j.queues.Oldest(destination); !at.IsZero() {
 		return at, nil
 	}
-	j.seen.oldest.mu.Lock()
-	before, ok := j.seen.oldest.found[destination]
-	j.seen.oldest.mu.Unlock()
-	if ok && before.floor == now.floor && before.done == now.done {
+	j.seen.mu.Lock()
+	before, ok := j.seen.oldest[destination]
+	j.seen.mu.Unlock()
+	if ok && before.attached == now.attached && before.ended == now.ended {
 		return before.at, nil
 	}
-	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
+	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		if j.ledger.With(destination, func(a *ledger.Account) { ok = a.UnattemptedIn(parsed) > 0 }) && !ok {
 			return nil
 		}
@@ -74,9 +75,9 @@ func (j *Journal) oldestUnattempted(ctx context.Context, destination string) (ti
 	if now.at.IsZero() {
 		return time.Now(), nil // the attempt was finished in the meantime
 	}
-	j.seen.oldest.mu.Lock()
-	defer j.seen.oldest.mu.Unlock()
-	j.seen.oldest.found[destination] = now
+	j.seen.mu.Lock()
+	defer j.seen.mu.Unlock()
+	j.seen.oldest[destination] = now
 	return now.at, nil
 }
 
@@ -92,22 +93,14 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitListed(ctx, destination); err != nil {
 		return err
 	}
-	list, err := j.Measure(ctx, record.StreamFailed)
-	if err != nil {
-		return err
-	}
-	marks, err := j.marks(ctx, destination)
-	if err != nil {
-		return err
-	}
-	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
+	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage, replayed record.Mark) error {
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 		}
 		traces := record.Traces(m.Traces, len(bodies))
 		for place, body := range bodies {
-			if marks[m.Ref.Token()].Has(place) {
+			if replayed.Has(place) {
 				continue
 			}
 			call, err := event.ReadCall(m.Why.Source, body)
@@ -121,8 +114,6 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 		}
 		return nil
 	})
-	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
-	return t.Scan(ctx)
 }
 
 // awaitListed waits until the list of failed calls is complete. The list then contains the calls of
@@ -177,7 +168,7 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // retries are missing until the first attempt at recovery
 		return nil, err
 	}
-	j.trimmer.running.Lock() // prevents messages from being removed before they are read
+	j.trimmer.running.Lock() // prevents this process from removing messages before they are read
 	defer j.trimmer.running.Unlock()
 	err = j.Retry(ctx, func(ctx context.Context) (err error) {
 		all, err = j.recount(ctx, audit.Waits)
@@ -186,17 +177,23 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	return all, err
 }
 
+// recount recounts the stored calls. It starts again if another process removes messages in the meantime.
 func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verification, error) {
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		base, _, err := j.loadBase(ctx)
+		if err != nil {
+			return nil, err
+		}
+		now, err := j.ledgerState(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
+		all, err := v.Verify(ctx, base, now)
+		if !errors.Is(err, record.ErrDamaged) || j.purged(ctx) <= base.Purged {
+			return all, err
+		}
 	}
-	now, err := j.ledgerState(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
-	return v.Verify(ctx, base, now)
 }
 
 // ledgerState returns the current state of the ledger. It reads the acknowledged positions first,
@@ -247,7 +244,7 @@ func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield fu
 	}
 	if err == nil {
 		t := j.TailCalls(next, handle)
-		t.Whole = j.ledger.IsLostCall
+		t.Whole = func(gap record.Span) bool { return j.ledger.IsLostCall(gap) || gap.Last <= j.purged(ctx) }
 		err = t.Scan(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrEnough) {

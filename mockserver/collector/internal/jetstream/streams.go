@@ -200,7 +200,10 @@ func (j *Journal) newestLedger(ctx context.Context) (*ledger.Ledger, error) {
 		return nil, err
 	}
 	base, _, err := j.loadBase(ctx)
-	return newestOf(base, checkpoints), err
+	if err != nil {
+		return nil, err
+	}
+	return newestOf(base, checkpoints), nil
 }
 
 // ensureStream creates a stream or updates its configuration.

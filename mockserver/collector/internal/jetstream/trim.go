@@ -90,14 +90,24 @@ func (j *Journal) trim(ctx context.Context) error {
 		if to <= base.Purged {
 			return j.measure(ctx)
 		}
+		before := base.Purged
 		err = j.trimTo(ctx, base, stored, to)
-		if store.IsWrongSequence(err) {
+		if store.IsWrongSequence(err) || errors.Is(err, record.ErrDamaged) && j.purged(ctx) > before {
 			return nil // another process is trimming
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// purged returns the last message of CALLS that any process has removed or is removing, or 0 if it is unknown.
+func (j *Journal) purged(ctx context.Context) uint64 {
+	base, _, err := j.loadBase(ctx)
+	if err != nil {
+		return 0
+	}
+	return base.Purged
 }
 
 // firstSince returns the sequence number of the first message of CALLS stored since a time. If there is
@@ -252,14 +262,14 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 		for _, ref := range j.queues.Leased(destination) {
 			delete(old, ref) // the lease is still in progress
 		}
-		if len(old) > 0 {
-			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
-		}
 		reason := fmt.Sprintf("it was still pending after %v, the time for which calls are kept", j.options.Keep)
 		for ref, attempt := range old {
 			if err := j.queues.Expire(ctx, destination, attached, ref, attempt, reason); err != nil {
 				return err
 			}
+		}
+		if len(old) > 0 {
+			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
 	}
 	return nil

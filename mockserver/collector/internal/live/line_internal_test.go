@@ -213,6 +213,16 @@ func TestReplayNeedsConfirmation(t *testing.T) {
 	assert.Contains(t, m.draw(), "replay queued for crm; shop: replayed recently; ads: pending")
 }
 
+// TestPastedFilterDeselects checks that a line that does not match a pasted filter is no longer selected.
+func TestPastedFilterDeselects(t *testing.T) {
+	m := picture(t, 120, 24, 3)
+	press(m, "up", "/")
+	require.NotNil(t, m.chosen())
+	m.Update(tea.PasteMsg{Content: "Event 0"})
+	assert.Equal(t, "Event 0", m.filter)
+	assert.Nil(t, m.chosen())
+}
+
 // opened returns a model of the given size that shows details with a number of rows.
 func opened(t *testing.T, width, height, rows int) *model {
 	t.Helper()

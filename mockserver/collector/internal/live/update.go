@@ -4,8 +4,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Init implements tea.Model.
@@ -51,7 +49,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.press(msg)
 	case tea.PasteMsg:
 		if m.typing {
-			m.filter += text.Plain(msg.Content)
+			m.typeFilter("", msg.Content)
 		}
 	case askMsg:
 		return m, m.ask()

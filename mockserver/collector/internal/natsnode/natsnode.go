@@ -4,10 +4,13 @@ package natsnode
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -59,21 +62,25 @@ func URLs(nodes []*Node) string {
 	return strings.Join(all, ",")
 }
 
-// Args returns the node as command-line arguments for FromArgs.
-func (n *Node) Args() []string {
-	return []string{n.Name, n.Dir, n.Client, n.Routes, strings.Join(n.Peers, ",")}
+// JSON returns the node as JSON for Run.
+func (n *Node) JSON() string {
+	text, _ := json.Marshal(n) // strings can always be marshaled
+	return string(text)
 }
 
-// FromArgs returns the node for the arguments that Args returned.
-func FromArgs(args []string) (*Node, error) {
-	if len(args) != 5 {
-		return nil, fmt.Errorf("natsnode: %d arguments instead of 5", len(args))
+// Run runs the server of a node, which JSON has returned, until the process receives SIGTERM.
+func Run(node string) error {
+	var n Node
+	if err := json.Unmarshal([]byte(node), &n); err != nil {
+		return fmt.Errorf("natsnode: %w", err)
 	}
-	return &Node{Name: args[0], Dir: args[1], Client: args[2], Routes: args[3], Peers: strings.Split(args[4], ",")}, nil
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return n.serve(ctx)
 }
 
-// Serve runs the server until ctx ends. It creates the directory if necessary.
-func (n *Node) Serve(ctx context.Context) error {
+// serve runs the server until ctx ends. It creates the directory if necessary.
+func (n *Node) serve(ctx context.Context) error {
 	jetstream := fmt.Sprintf("jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }", n.Dir)
 	if n.NoJetStream {
 		jetstream = ""

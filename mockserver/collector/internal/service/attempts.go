@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -51,12 +52,12 @@ func (l *attemptLog) read(observe func(event.Event)) {
 	l.cancel = cancel
 	l.reading.Go(func() {
 		newest, next, err := l.log.Newest(ctx, restoredBytes)
-		for _, record := range newest {
-			l.apply(record, l.history.Restore)
+		for _, data := range newest {
+			l.apply(data, l.history.Restore)
 		}
 		close(l.restored)
 		if err == nil && observe != nil {
-			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, observe) })
+			err = l.log.Follow(ctx, next, func(data []byte) { l.apply(data, observe) })
 		}
 		if err != nil && ctx.Err() == nil {
 			l.logger.Warn("cannot read attempts of other processes", "error", err)
@@ -74,25 +75,21 @@ func (l *attemptLog) close() {
 // Deliveries can be derived from attempts. Accepted calls are stored in the queue, and other
 // events are only relevant for this process.
 func (l *attemptLog) Observe(e event.Event) {
-	buffer := recordBuffers.Get().(*[]byte)
-	defer recordBuffers.Put(buffer)
+	buffer := record.NewBuffer()
+	defer record.PutBuffer(buffer) // the log copies the record
 	switch e := e.(type) {
 	case tracking.Attempt:
-		*buffer = appendAttempt((*buffer)[:0], l.writer, &e)
+		*buffer = appendAttempt(*buffer, l.writer, &e)
 	case tracking.Ended:
 		if e.State == tracking.StateDelivered {
 			return
 		}
-		*buffer = appendEnded((*buffer)[:0], l.writer, &e)
+		*buffer = appendEnded(*buffer, l.writer, &e)
 	default:
 		return
 	}
 	l.log.Record(*buffer)
 }
-
-// recordBuffers contains buffers for encoding. They can be reused, because the log copies
-// records.
-var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // deliveredBy returns the outcome of a successful attempt.
 func deliveredBy(a *tracking.Attempt) tracking.Ended {

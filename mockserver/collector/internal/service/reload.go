@@ -59,23 +59,23 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 // needRestart returns the changed settings that require a restart.
 func needRestart(before, after *config.Config) (names []string) {
 	for _, setting := range []struct {
-		name string
-		of   func(*config.Config) any
+		name          string
+		before, after any
 	}{
-		{"listen", func(c *config.Config) any { return c.Listen }},
-		{"data", func(c *config.Config) any { return c.Data }},
-		{"nats", func(c *config.Config) any { return c.NATS }},
-		{"sync", func(c *config.Config) any { return c.Sync }},
-		{"strict", func(c *config.Config) any { return c.Strict }},
-		{"redactKey", func(c *config.Config) any { return c.RedactKey }},
-		{"limits", func(c *config.Config) any { return c.Limits }},
-		{"httpConfig", func(c *config.Config) any { return c.HTTPConfig }},
-		{"egress", func(c *config.Config) any { return c.Egress }},
-		{"admin.listen", func(c *config.Config) any { return c.Admin.Listen }},
-		{"tls", func(c *config.Config) any { return c.TLS.CertFile != "" }},
-		{"log.format", func(c *config.Config) any { return c.Log.Format }},
+		{"listen", before.Listen, after.Listen},
+		{"data", before.Data, after.Data},
+		{"nats", before.NATS, after.NATS},
+		{"sync", before.Sync, after.Sync},
+		{"strict", before.Strict, after.Strict},
+		{"redactKey", before.RedactKey, after.RedactKey},
+		{"limits", before.Limits, after.Limits},
+		{"httpConfig", before.HTTPConfig, after.HTTPConfig},
+		{"egress", before.Egress, after.Egress},
+		{"admin.listen", before.Admin.Listen, after.Admin.Listen},
+		{"tls", before.TLS.CertFile != "", after.TLS.CertFile != ""},
+		{"log.format", before.Log.Format, after.Log.Format},
 	} {
-		if !reflect.DeepEqual(setting.of(before), setting.of(after)) {
+		if !reflect.DeepEqual(setting.before, setting.after) {
 			names = append(names, setting.name)
 		}
 	}

@@ -59,6 +59,7 @@ func Run(t *testing.T, o Options) {
 		"NextEndsWithContextOrReader":        nextEnds,
 		"FailedCallsAreKeptAndReplayed":      failed,
 		"ListOfFailedCallsEnds":              failedWhileListing,
+		"ReplayDistinguishesSources":         replaySource,
 		"FilteredCallsAreKeptAndReplayed":    filtered,
 		"AnyCallCanBeReplayed":               replayDelivered,
 		"TracesReturnWithCalls":              traces,
@@ -582,6 +583,23 @@ func failedWhileListing(t *testing.T, o Options) {
 	}))
 	require.Len(t, listed, entries)
 	require.Equal(t, 1, listed["0-0"])
+}
+
+// replaySource replays one of two failed calls that have the same ID and different sources.
+func replaySource(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	for _, source := range []string{"web", "ios"} {
+		require.NoError(t, j.Append(within(t), batch(source, "m", 1)))
+		finish(t, next(t, r), time.Time{}, tracking.StateFailed)
+	}
+	list := listFailed(t, j, "d")
+	require.Len(t, list, 2)
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[1].Call}, nil, tracking.StateFailed))
+	left := listFailed(t, j, "d")
+	require.Equal(t, []string{"m-0"}, failedIDs(left))
+	require.Equal(t, "web", left[0].Call.Source)
+	require.Equal(t, "ios", next(t, r).Entry().Calls[0].Source)
+	wantLedger(t, j, "d", 2, 0, 1, 0, 1)
 }
 
 // finishKept is like finish, but keeps filtered calls.

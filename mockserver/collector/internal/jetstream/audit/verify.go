@@ -16,7 +16,7 @@ import (
 // A Verifier compares the ledger with a recount of the stored data.
 type Verifier struct {
 	*ledger.Recount
-	*store.Store
+	Store  *store.Store
 	Ledger *ledger.Live
 	Waits  int // remaining number of waits for data in transit
 }
@@ -58,7 +58,7 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.TailCalls(first, func(parsed *record.Calls) error {
+	t := v.Store.TailCalls(first, func(parsed *record.Calls) error {
 		for name, a := range base.Accounts {
 			v.Accounts[name].AddUnattempted(a, parsed)
 		}
@@ -78,7 +78,7 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.TailOutcomes(outcomes+1, func(m *record.Outcomes) error {
+	t := v.Store.TailOutcomes(outcomes+1, func(m *record.Outcomes) error {
 		for i := range m.All {
 			v.advance(calls, m.All[i].Ref.Seq)
 			v.Count(&m.All[i])
@@ -97,7 +97,7 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 // readCalls sends the messages of CALLS after a sequence number, and closes the channel.
 func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.TailCalls(after+1, func(parsed *record.Calls) error {
+	t := v.Store.TailCalls(after+1, func(parsed *record.Calls) error {
 		parsed.IDs = "" // releases the memory of the IDs
 		select {
 		case calls <- parsed:
@@ -192,7 +192,7 @@ func (v *Verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.EachRetry(ctx, func(destination, number string) {
+	return v.Store.EachRetry(ctx, func(destination, number string) {
 		a := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if a == nil || err != nil {
@@ -227,7 +227,7 @@ func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 		if ended {
 			return true, nil
 		}
-		return v.HasRetry(ctx, name, ref, attempt)
+		return v.Store.HasRetry(ctx, name, ref, attempt)
 	})
 }
 

@@ -101,12 +101,6 @@ func release(f *os.File, size int64) error {
 	return errors.Join(f.Truncate(0), f.Truncate(size))
 }
 
-// Free returns the free disk space in bytes, or 0 if it is unknown.
-func (b *Ballast) Free() int64 {
-	free, _, _ := DiskSpace(filepath.Dir(b.path))
-	return free
-}
-
 // IsDiskFull reports whether an error means that a disk, a quota or a limit is exhausted.
 func IsDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)

@@ -325,9 +325,5 @@ func cutDamage(dir, stream string, found []Damage) error {
 
 // removeIndex removes the server's index of a stream. The server rebuilds it from the blocks.
 func removeIndex(stream string) error {
-	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return os.RemoveAll(filepath.Join(stream, "msgs", "index.db"))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -174,9 +173,7 @@ func ReadClean(dir string) (sizes map[string]int64, clean bool) {
 
 // removeClean removes the record of a clean stop.
 func removeClean(dir string) error {
-	if err := os.Remove(filepath.Join(dir, cleanFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, cleanFile)); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return syncDir(dir)

@@ -142,7 +142,7 @@ func (st *stream) store(m *message) {
 	st.messages = append(st.messages, m)
 	if max := st.config.MaxBytes; max > 0 && st.config.Discard == jetstream.DiscardOld {
 		for st.bytes() > uint64(max) {
-			st.cutBefore(1)
+			st.messages = slices.Delete(st.messages, 0, 1)
 		}
 	}
 	for _, c := range st.ordered() {
@@ -168,9 +168,6 @@ func (st *stream) remove(match func(*message) bool) (removed uint64) {
 	st.messages = slices.DeleteFunc(st.messages, match)
 	return uint64(n - len(st.messages))
 }
-
-// cutBefore removes the first n messages.
-func (st *stream) cutBefore(n int) { st.messages = slices.Delete(st.messages, 0, n) }
 
 // cut removes all but the first n messages, as if they had never been stored.
 func (st *stream) cut(n int) {

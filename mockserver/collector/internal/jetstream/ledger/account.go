@@ -64,8 +64,16 @@ type PendingRetry struct {
 	Which    CallSet
 }
 
-// A CallSet is a bit set of the calls in a part. For a replay, the empty set means all calls.
+// A CallSet is a bit set of the calls in a part.
 type CallSet [record.PartCalls / 64]uint64
+
+// firstCalls returns the set of the first n calls of a part.
+func firstCalls(n int) (s CallSet) {
+	for p := range min(n, record.PartCalls) {
+		s[p/64] |= 1 << (p % 64)
+	}
+	return s
+}
 
 // setOf returns the set of the calls at the given places of a message.
 func setOf(ref record.Ref, places []int) (s CallSet) {
@@ -206,7 +214,7 @@ func (a *Account) replay(m *record.Calls) {
 	a.Totals.Pending = 0 // computed by Pending
 	ref := record.Ref{Seq: m.Seq}
 	a.Done[m.Seq] = 1
-	a.Retries[ref] = PendingRetry{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest}
+	a.Retries[ref] = PendingRetry{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest, Which: firstCalls(m.Calls)}
 }
 
 // Count counts an outcome, and reports whether it was the first outcome of its attempt.

@@ -32,7 +32,7 @@ func testLedger() *Live {
 		l.ReadCalls(m)
 	}
 	_ = l.ReadOutcomes(context.Background(), &record.Outcomes{Seq: 1, All: []record.Outcome{
-		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
+		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{129, 133}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
 		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
 	}})
 	l.ledger.LostOutcomes = []record.Span{{First: 2, Last: 3}}

@@ -106,10 +106,14 @@ func decodeAccount(d *record.Decoder, name string) *Account {
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())
-		a.Retries[ref] = PendingRetry{
+		r := PendingRetry{
 			Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls), Decided: int64(d.Uint()),
 			Due: int64(d.Uint()), accepted: int64(d.Uint()), Outcome: d.Uint(), Which: CallSet{d.Uint(), d.Uint()},
 		}
+		if r.Which == (CallSet{}) { // a replay that an older version has stored
+			r.Which = firstCalls(r.calls)
+		}
+		a.Retries[ref] = r
 	}
 	return a
 }

@@ -146,6 +146,19 @@ func (l *Live) Position() (calls, outcomes uint64) {
 	return l.ledger.Calls, l.ledger.Outcomes
 }
 
+// Skip replaces the ledger with a base if messages of CALLS that may be missing were not read. The caller
+// must no longer use the base. Skip reports whether the ledger then contains both messages.
+func (l *Live) Skip(base *Ledger, calls, outcomes uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ledger.Calls < base.Purged {
+		base.Outcomes = max(base.Outcomes, l.ledger.Outcomes) // outcomes that were read do not change the base
+		l.ledger = base
+		l.notify()
+	}
+	return l.ledger.Calls >= calls && l.ledger.Outcomes >= outcomes
+}
+
 // Advance raises the floor of a destination if it is still attached. The floor does not exceed the
 // ledger's position in CALLS.
 func (l *Live) Advance(destination string, attached, floor uint64) {

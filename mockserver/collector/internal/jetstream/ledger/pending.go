@@ -16,11 +16,9 @@ type Retry struct {
 
 // Stored returns the retry's message in RETRY, without the notes of the calls.
 func (r Retry) Stored() record.Retry {
-	m := record.Retry{Ref: r.Ref, Attempt: r.Attempt, From: r.Outcome, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
-	if r.Which != (CallSet{}) {
-		m.Places = r.Which.Places(r.Ref)
+	return record.Retry{
+		Ref: r.Ref, Attempt: r.Attempt, Places: r.Which.Places(r.Ref), From: r.Outcome, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due),
 	}
-	return m
 }
 
 // Unattempted counts the calls whose first attempt has not ended.

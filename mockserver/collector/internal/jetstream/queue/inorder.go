@@ -172,7 +172,7 @@ func (r *reader) IsPending(position uint64) (pending bool) {
 	ref, place := refOf(position)
 	q.set.ledger.With(q.name, func(a *ledger.Account) {
 		w, waits := a.Retries[ref]
-		pending = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !a.Ended(ref)
+		pending = waits && slices.Contains(w.Which.Places(ref), place) || !waits && !a.Ended(ref)
 	})
 	return pending
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -136,9 +137,11 @@ func (q *Queue) settle(it *item, o *record.Outcome, failed []tracking.Call, trac
 
 // settleEnded settles the outcome of an attempt that another process has ended, and removes the item.
 func (q *Queue) settleEnded(it *item) error {
-	if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
-		q.postpone(it)
-		return err
+	if q.set.Shared {
+		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, it.since, []uint64{it.Ref.Seq}); err != nil {
+			q.postpone(it)
+			return err
+		}
 	}
 	q.drop(it)
 	return nil
@@ -164,8 +167,12 @@ func (l *lease) Return() {
 func (q *Queue) failUnreadable(it *item) {
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	places := it.Places
-	if places == nil && it.message != nil {
+	switch {
+	case places != nil:
+	case it.message != nil:
 		places = allPlaces(it.Ref, it.message.calls)
+	default: // a replay
+		q.set.ledger.With(q.name, func(a *ledger.Account) { places = a.Retries[it.Ref].Which.Places(it.Ref) })
 	}
 	for _, place := range places {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the stored call is missing or corrupt"})

@@ -75,7 +75,7 @@ func (q *Queue) receiveCalls(ctx context.Context, m *nats.Msg, meta *nats.MsgMet
 		return
 	}
 	if err := q.awaitLedger(ctx, seq); err != nil {
-		_ = m.Nak()
+		_ = m.NakWithDelay(repairPause) // the ledger may be permanently broken
 		return
 	}
 	q.mu.Lock()
@@ -111,6 +111,9 @@ func (q *Queue) ackEnded(m *nats.Msg, meta *nats.MsgMetadata, seq uint64) {
 		return
 	}
 	q.mu.Lock()
+	if len(q.redelivered.messages) == 0 || meta.Timestamp.Before(q.redelivered.oldest) {
+		q.redelivered.oldest = meta.Timestamp
+	}
 	q.redelivered.messages[seq] = append(q.redelivered.messages[seq], m)
 	first := !q.redelivered.settling
 	q.redelivered.settling = true
@@ -126,14 +129,14 @@ func (q *Queue) settleRedelivered() {
 	set := q.set
 	for {
 		q.mu.Lock()
-		messages := q.redelivered.messages
+		messages, since := q.redelivered.messages, q.redelivered.oldest // an outcome is stored after its message
 		q.redelivered.messages = map[uint64][]*nats.Msg{}
 		q.redelivered.settling = len(messages) > 0
 		q.mu.Unlock()
 		if len(messages) == 0 {
 			return
 		}
-		if err := set.settler.SettleFor(set.Ctx, q.name, slices.Collect(maps.Keys(messages))); err != nil {
+		if err := set.settler.SettleFor(set.Ctx, q.name, since, slices.Collect(maps.Keys(messages))); err != nil {
 			set.Log.Warn("settling an outcome failed; retrying", "destination", q.name, "error", err)
 			continue // the server redelivers them
 		}

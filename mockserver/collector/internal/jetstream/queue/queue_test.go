@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -198,4 +199,32 @@ func TestNextAttemptDoesNotWaitForFailedCalls(t *testing.T) {
 	next, err = r.Next(ctx, journal.Want{InOrder: true})
 	require.NoError(t, err)
 	assert.Equal(t, 2, next.Entry().Attempt)
+}
+
+// TestUnreadableReplayFails checks that replayed calls fail permanently if the store has lost their message.
+// They must not stay pending, because messages of CALLS are removed only up to the first pending call.
+func TestUnreadableReplayFails(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, _, r := oneMessage(ctx, t, 2)
+	next, err := r.Next(ctx, journal.Want{})
+	require.NoError(t, err)
+	delivered := slices.Repeat([]tracking.Outcome{{State: tracking.StateDelivered}}, 2)
+	require.NoError(t, next.Finish(ctx, journal.Result{Outcomes: delivered}))
+	require.NoError(t, j.Replay(ctx, "crm", next.Entry().Calls, nil, tracking.StateDelivered))
+	require.NoError(t, j.JS.Delete(ctx, j.Names.Stream(record.StreamCalls), 3))
+
+	soon, stop := context.WithCancel(ctx)
+	defer stop()
+	leased := make(chan error, 1)
+	go func() {
+		_, err := r.Next(soon, journal.Want{})
+		leased <- err
+	}()
+	require.Eventually(t, func() bool {
+		all, err := j.Ledger(ctx)
+		return err == nil && all[0].Pending == 0 && all[0].Failed == 2
+	}, 10*time.Second, time.Millisecond)
+	stop()
+	require.ErrorIs(t, <-leased, context.Canceled)
 }

@@ -45,8 +45,9 @@ func (set *Set) storing(destination string, failed []tracking.Call) (stored func
 type Settler interface {
 	// Settle schedules the next attempt and stores failed calls in FAILED.
 	Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error
-	// SettleFor settles the stored outcomes of some messages of CALLS.
-	SettleFor(ctx context.Context, destination string, messages []uint64) error
+	// SettleFor settles the outcomes of some messages of CALLS that were stored since a time, or shortly
+	// before.
+	SettleFor(ctx context.Context, destination string, since time.Time, messages []uint64) error
 	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
 	SettleSince(ctx context.Context, destination string, since time.Time) error
 	// RestoreRetry publishes a retry again.
@@ -111,6 +112,7 @@ type attachment struct {
 // attempts had ended.
 type redeliveries struct {
 	messages map[uint64][]*nats.Msg // messages to acknowledge after settling, by sequence number
+	oldest   time.Time              // when the oldest of the messages was stored
 	settling bool                   // settleRedelivered is running
 }
 

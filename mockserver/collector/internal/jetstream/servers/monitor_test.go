@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // TestStoppedJetStreamIsDetected checks that a server whose JetStream has stopped, for example
@@ -31,4 +34,15 @@ func TestStoppedJetStreamIsDetected(t *testing.T) {
 	require.True(t, enabled())
 	require.NoError(t, s.DisableJetStream())
 	require.False(t, enabled())
+}
+
+// TestFewerReplicasThanConfiguredAreReported checks streams that were created before the setting replicas
+// was increased.
+func TestFewerReplicasThanConfiguredAreReported(t *testing.T) {
+	info := &jetstream.StreamInfo{
+		Config:  jetstream.StreamConfig{Name: "analytics-CALLS", Replicas: 1},
+		Cluster: &jetstream.ClusterInfo{Leader: "a"},
+	}
+	require.Empty(t, unhealthy(info, 1))
+	require.Equal(t, []journal.Replica{{Stream: "analytics-CALLS", State: journal.ReplicaMissing}}, unhealthy(info, 3))
 }

@@ -297,7 +297,7 @@ func (c *Cluster) peers(ctx context.Context) (names []string, replicas []journal
 		for _, r := range info.Cluster.Replicas {
 			names = append(names, r.Name)
 		}
-		replicas = append(replicas, unhealthy(info)...)
+		replicas = append(replicas, unhealthy(info, c.NATS.Replicas)...)
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), replicas
@@ -311,13 +311,14 @@ const (
 	replicaLag = 1000
 )
 
-// unhealthy returns the replicas of a stream that are missing or behind.
-func unhealthy(info *jetstream.StreamInfo) (all []journal.Replica) {
+// unhealthy returns the replicas of a stream that are missing or behind. replicas is the configured number,
+// which may have changed since the stream was created.
+func unhealthy(info *jetstream.StreamInfo, replicas int) (all []journal.Replica) {
 	stream := info.Config.Name
 	switch have := info.Cluster.Replicas; {
 	case info.Cluster.Leader == "":
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaUnanswered})
-	case len(have)+1 < info.Config.Replicas:
+	case len(have)+1 < max(replicas, info.Config.Replicas):
 		all = append(all, journal.Replica{Stream: stream, State: journal.ReplicaMissing})
 	}
 	for _, r := range info.Cluster.Replicas {

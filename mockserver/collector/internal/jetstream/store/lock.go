@@ -46,7 +46,7 @@ func (l *Lock) Renew(ctx context.Context) error {
 		return nil
 	}
 	if err := l.Take(ctx); err != nil {
-		return fmt.Errorf("the lock of the replay was lost: %w", err)
+		return fmt.Errorf("the lock %s was lost: %w", l.subject, err)
 	}
 	return nil
 }

@@ -1,0 +1,203 @@
+package jetstream
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A trimmedStreams calls trim, if it is set, before it creates the next consumer that reads CALLS from a
+// message on.
+type trimmedStreams struct {
+	store.Streams
+	trim atomic.Pointer[func()]
+}
+
+func (s *trimmedStreams) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (store.Consumer, error) {
+	if strings.HasSuffix(stream, record.StreamCalls) && config.DeliverPolicy == jetstream.DeliverByStartSequencePolicy {
+		if trim := s.trim.Swap(nil); trim != nil {
+			(*trim)()
+		}
+	}
+	return s.Streams.CreateConsumer(ctx, stream, config)
+}
+
+// deliver appends and delivers n calls.
+func deliver(t *testing.T, j *Journal, r journal.Reader, n int) {
+	t.Helper()
+	for range n {
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+		l, err := r.Next(within(t), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+	}
+}
+
+// runServer runs a server in memory until the test ends.
+func runServer(t *testing.T) *fakenats.Server {
+	server := fakenats.New(false)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Run(ctx, 100*time.Millisecond)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		server.Stop()
+	})
+	return server
+}
+
+// TestOtherCollectorTrimsDuringARead lets another collector remove old calls after a read of CALLS has begun.
+// The removed messages are not corrupt.
+func TestOtherCollectorTrimsDuringARead(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep time.Duration
+		read func(*testing.T, *Journal) error
+	}{
+		"Verify": {1000 * time.Minute, func(t *testing.T, j *Journal) error {
+			all, err := j.Verify(t.Context())
+			for _, one := range all {
+				assert.True(t, one.OK(), "%+v", one)
+			}
+			return err
+		}},
+		"Seen": {1000 * time.Minute, func(t *testing.T, j *Journal) error {
+			_, err := seenCalls(t, j)
+			return err
+		}},
+		"Trim": {time.Minute, func(t *testing.T, j *Journal) error { return j.trim(t.Context()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				server := runServer(t)
+				o, err := Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}.withLimits()
+				require.NoError(t, err)
+				one, streams := newJournal(o), &trimmedStreams{}
+				_, err = one.opened(func(j *Journal) error {
+					if err := j.connect("", nats.InProcessServer(server)); err != nil {
+						return err
+					}
+					streams.Streams, j.JS = j.JS, streams
+					return j.begin(t.Context())
+				})
+				require.NoError(t, err)
+				defer func() { require.NoError(t, one.Close()) }()
+				if c.keep == time.Minute {
+					one.trimmer.running.Lock()
+					defer one.trimmer.running.Unlock()
+				}
+				two, err := OpenOn(t.Context(), Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link(), 2)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, two.Close()) }()
+				two.trimmer.running.Lock()
+				r, err := one.Attach(t.Context(), "crm", nil)
+				require.NoError(t, err)
+				deliver(t, one, r, 3)
+				time.Sleep(2 * time.Minute)
+				deliver(t, one, r, 1)
+
+				trim := func() {
+					two.trimmer.running.Unlock()
+					assert.NoError(t, two.Trim(t.Context()))
+				}
+				streams.trim.Store(&trim)
+				require.NoError(t, c.read(t, one))
+				require.Nil(t, streams.trim.Load(), "the other collector has not removed the calls")
+				calls, err := one.Measure(t.Context(), record.StreamCalls)
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, calls.Msgs)
+			})
+		})
+	}
+}
+
+// TestCollectorContinuesAfterTrimmedCalls cuts off a collector for longer than calls are kept. Another
+// collector removes calls that the first one has not read, and a destination.
+func TestCollectorContinuesAfterTrimmedCalls(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		server := runServer(t)
+		options, link := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link()
+		one, err := OpenOn(t.Context(), options, server.Link(), 1)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, one.Close()) }()
+		two, err := OpenOn(t.Context(), options, link, 2)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, two.Close()) }()
+		r, err := one.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		_, err = two.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		removed, err := two.Attach(t.Context(), "old", nil)
+		require.NoError(t, err)
+		deliver(t, one, r, 3)
+
+		link.Cut(true)
+		require.NoError(t, one.Detach(t.Context(), "old"))
+		deliver(t, one, r, 3)
+		time.Sleep(5 * time.Minute)
+		deliver(t, one, r, 3)
+		calls, err := one.Measure(t.Context(), record.StreamCalls)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, calls.Msgs, "the other calls were removed")
+		link.Cut(false)
+
+		time.Sleep(time.Minute)
+		require.NoError(t, two.Ready(t.Context()))
+		want, err := one.Ledger(t.Context())
+		require.NoError(t, err)
+		got, err := two.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.EqualValues(t, 9, got[0].Delivered)
+		_, err = removed.Next(t.Context(), journal.Want{})
+		require.ErrorIs(t, err, journal.ErrClosed)
+	})
+}
+
+// TestLostCallsExpire checks that a pending call fails if the cluster has lost it, and that old calls can
+// then be removed.
+func TestLostCallsExpire(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		server := runServer(t)
+		j, err := OpenOn(t.Context(), Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link(), 1)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		r, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+		l, err := r.Next(within(t), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, l.Finish(t.Context(), journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, 1)}))
+		require.Len(t, server.Lose("analytics.c.web"), 1)
+		time.Sleep(3 * time.Minute)
+		all, err := j.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, all[0].Failed)
+		assert.Zero(t, all[0].Pending)
+	})
+}
