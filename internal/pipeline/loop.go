@@ -212,7 +212,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeFinished()
-	if l.abandonAt.IsZero() {
+	if l.abandonAt.IsZero() && !o.handled { // proceed has noted it
 		l.noteOutage(meaning, o, now)
 	}
 	if o.handled || len(j.todo) == 0 { // the sender has handled it, or the batch was abandoned

@@ -111,10 +111,10 @@ func (l *Log) saveSealed(g *segment) bool {
 	if len(ends) == 0 {
 		return true
 	}
-	f, _, err := openRegular(l.path(g), os.O_WRONLY)
+	f, info, err := openRegular(l.path(g), os.O_WRONLY)
 	if err == nil {
-		if _, err = f.WriteAt(ends, at); err != nil {
-			err = errors.Join(err, f.Truncate(at)) // remove partial data
+		if _, err = f.WriteAt(ends, at); err != nil { // the retry overwrites partial data
+			err = errors.Join(err, f.Truncate(max(at, info.Size()))) // the file may be mapped
 		}
 		err = errors.Join(err, f.Close())
 	}

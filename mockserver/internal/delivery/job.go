@@ -101,7 +101,7 @@ func (j *job) superseded() (reason string) {
 
 // run delivers the call. The gate calls it when it admits the call.
 func (j *job) run() (o outcome, cause string) {
-	batched := j.destination.isBatched() // if so, send calls superseded after the call has waited for its batch
+	batched := j.destination.isBatched() // if so, j.send checks superseded, after the call has waited for its batch
 	if !batched {
 		if reason := j.superseded(); reason != "" {
 			j.delivery = filtered(reason)
@@ -115,7 +115,8 @@ func (j *job) run() (o outcome, cause string) {
 	}
 	request, err := j.destination.newRequest(sender.Content{ID: j.call.ID, Body: j.destination.body(j.call), Number: j.attempt, Trace: j.trace, At: time.Now(), Transform: j.destination.transform})
 	if err != nil {
-		return j.unsendable(err), j.cause
+		o = j.unsendable(err)
+		return o, j.cause
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {

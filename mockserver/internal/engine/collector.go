@@ -166,21 +166,24 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 			return fmt.Errorf("mockserver: destination %q: %w", d.Name, err)
 		}
 	}
+	for _, d := range all.Destinations { // after all destinations are attached
+		c.workers.of(d.Name).Update(d, nil)
+	}
+	var failed error
 	for _, w := range c.workers.all() {
 		name := w.Destination().Name
 		if all.Destination(name) != nil {
 			continue
 		}
 		if err := c.detach(ctx, w); err != nil {
-			return fmt.Errorf("mockserver: destination %q: %w", name, err)
+			failed = errors.Join(failed, fmt.Errorf("mockserver: destination %q could not be removed: %w", name, err))
 		}
 	}
-	for _, d := range all.Destinations { // after all steps that can fail
-		c.workers.of(d.Name).Update(d, nil)
-	}
-	c.settings.stored = stored
 	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey, c.config.RedactKey)})
-	return nil
+	if failed == nil { // otherwise catchUp repeats the removal
+		c.settings.stored = stored
+	}
+	return failed
 }
 
 // attach starts a new destination, or updates a destination whose sources have changed.
@@ -197,7 +200,9 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		return err
 	}
 	if w != nil {
-		w.Update(d, reader)
+		same := *w.Destination()
+		same.Sources = d.Sources
+		w.Update(same, reader)
 		return nil
 	}
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
@@ -268,8 +273,8 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (journa
 	return c.reader(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
-// detach stops a worker and deletes its destination. If it fails, the stopped worker remains, so that the
-// next change detaches it again.
+// detach stops a worker and deletes its destination. If it fails, the stopped worker stays in workers, and the
+// next change calls detach again.
 func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	name := w.Destination().Name
 	w.Stop()

@@ -159,7 +159,7 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 // replayLocked is like replay. The caller must have called lockReplays.
 func (c *Collector) replayLocked(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
-	if w == nil {
+	if w == nil || w.IsStopped() {
 		return 0, state.Unknown("destination", destination)
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}

@@ -74,9 +74,10 @@ func (c *Collector) Configured() settings.Settings { return c.settings.now.Load(
 
 // Apply replaces the settings of the configuration. Settings that were created at run time stay.
 // No accepted calls are lost: existing destinations continue, new destinations get the calls
-// received from now on, and removed destinations are deleted with their pending calls. If Apply
-// fails, the settings remain unchanged, but some destinations may already be added or removed, or have
-// other sources, unless the error is a *webhook.FieldError.
+// received from now on, and removed destinations are deleted with their pending calls. If the
+// error is a *webhook.FieldError, nothing has changed. If a destination could not be added, the settings
+// are unchanged, but other destinations may already be added or have other sources. If a destination
+// could not be removed, all other changes apply, and the next change removes it.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
