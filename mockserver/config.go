@@ -41,8 +41,8 @@ type Config struct {
 	// DedupWindow is how long messageIds are retained for deduplication. Defaults to
 	// 24 hours.
 	DedupWindow time.Duration
-	// KeepCalls is the number of calls a View retains: the newest ones, and at most 256 MiB.
-	// Defaults to 100,000.
+	// KeepCalls is the number of calls a View retains, newest first. They use at most 256 MiB
+	// of memory. Defaults to 100,000.
 	KeepCalls int
 	// Sender configures requests to webhooks. Webhooks on the loopback interface are
 	// always allowed.

@@ -200,11 +200,16 @@ func (v View) explainOthers(b *strings.Builder) bool {
 	for _, r := range last(v.Rejections(), maxListed) {
 		fmt.Fprintf(b, "\n  rejected: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
-	refusals := slices.DeleteFunc(v.engine.History().Refusals(), func(r event.Refusal) bool {
+	refusals := v.engine.History().Refusals()
+	all := len(refusals)
+	refusals = slices.DeleteFunc(refusals, func(r event.Refusal) bool {
 		return v.source != "" && r.Source != "" && r.Source != v.source
 	})
 	for _, r := range last(refusals, maxListed) {
 		fmt.Fprintf(b, "\n  refused: %s %s with status %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
+	}
+	if others := all - len(refusals); others > 0 {
+		fmt.Fprintf(b, "\n  refused %s with other write keys", text.Plural(others, "request", "requests"))
 	}
 	if v.source != "" {
 		server := View{engine: v.engine, cleared: v.cleared}

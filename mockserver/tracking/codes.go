@@ -53,7 +53,7 @@ type Rejection struct {
 	Source     string    `json:"source,omitempty"`
 	Type       string    `json:"type,omitempty"` // type set by the endpoint or by the call; at most 40 characters
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // received call without its write key, redacted like calls of its source; at most 32 KiB
+	Body       []byte    `json:"-"` // received call, with its write key and the values of Source.Redact redacted, or a note that it is not shown; at most 32 KiB
 
 	Sender     Sender      `json:"sender,omitzero"`      // sender of the request
 	Violations []Violation `json:"violations,omitempty"` // violations, if the call violates the plan; see Call.Violations

@@ -144,7 +144,7 @@ func (g *Guard) CheckToken(r *http.Request, authorization string) *Error {
 // checkOrigin returns an error for a cross-origin request, even with a safe method.
 func checkOrigin(r *http.Request) *Error {
 	post := *r
-	post.Method = http.MethodPost // NewCrossOriginProtection allows all safe methods
+	post.Method = http.MethodPost // because NewCrossOriginProtection allows all safe methods
 	if http.NewCrossOriginProtection().Check(&post) == nil {
 		return nil
 	}

@@ -241,7 +241,7 @@ func TestNumericIDs(t *testing.T) {
 
 func TestInvalidRequests(t *testing.T) {
 	for body, code := range map[string]tracking.Code{
-		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
+		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON, `{} x`: tracking.CodeInvalidJSON, `[] x`: tracking.CodeInvalidJSON,
 		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,
 		`{"batch":[],"context":{"a":tru}}`: tracking.CodeInvalidJSON, `{"context":{"a":tru},"batch":[]}`: tracking.CodeInvalidJSON, `[tru]`: tracking.CodeInvalidJSON,
 	} {

@@ -32,7 +32,11 @@ func (h *Handler) receive(r *http.Request, typ string) *requestError {
 // retryCount returns the number of earlier requests with the same calls, according to the
 // X-Retry-Count header. It is 0 if the header is missing or invalid.
 func retryCount(header http.Header) int {
-	n, err := strconv.ParseUint(header.Get("X-Retry-Count"), 10, 31)
+	text := header.Get("X-Retry-Count")
+	if text == "" {
+		return 0 // an error of ParseUint would allocate
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		return 0
 	}
@@ -44,7 +48,8 @@ func retryCount(header http.Header) int {
 func (h *Handler) processBody(r *http.Request, body *requestBody, typ string, keys WriteKeys, header http.Header) *requestError {
 	refused := h.processCalls(r, body, typ, keys, header)
 	if refused != nil {
-		refused.body, refused.library, refused.source = h.redactedBody(body.Bytes(), keys), body.post.library(), body.post.source
+		refused.body, refused.library = h.redactedBody(body.Bytes(), keys), body.post.library()
+		refused.source = cmp.Or(refused.source, body.post.source)
 	}
 	return refused
 }
@@ -116,5 +121,5 @@ func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *reques
 		return nil
 	}
 	return &requestError{status: http.StatusTooManyRequests, code: tracking.CodeRateLimited, retryAfter: wait,
-		message: fmt.Sprintf("source %q exceeds its limit of %d calls per second; send again in %v", source, limitOf(source), wait)}
+		source: source, message: fmt.Sprintf("source %q exceeds its limit of %d calls per second; send again in %v", source, limitOf(source), wait)}
 }

@@ -43,7 +43,8 @@ func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestEr
 	if err == nil {
 		err = s.End()
 	}
-	if refused := (*requestError)(nil); err == nil || errors.As(err, &refused) {
+	var refused *requestError
+	if err == nil || errors.As(err, &refused) {
 		return refused
 	}
 	return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "%v", err)
@@ -51,19 +52,28 @@ func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestEr
 
 // parseObject parses the body. The error is a *requestError or a *jsonscan.SyntaxError.
 func (p *post) parseObject(s *jsonscan.Scanner, typ string, limits tracking.Limits) error {
-	isObject, problem := s.Kind() == '{', `the body must be an object such as {"batch":[…]}`
-	switch {
+	problem := "the body must be an object: one call"
+	switch isObject := s.Kind() == '{'; {
 	case isObject && typ == "":
 		return p.parseBatch(s, limits)
 	case isObject:
 		return p.parseCall(s)
-	case typ != "":
-		problem = "the body must be an object: one call"
+	case typ == "":
+		problem = `the body must be an object such as {"batch":[…]}`
 	}
-	if _, err := s.Value(); err != nil {
-		return err
+	_, err := s.Value()
+	return invalidBatch(s, err, problem)
+}
+
+// invalidBatch returns err or, if it is nil, the error for JSON with the wrong structure.
+func invalidBatch(s *jsonscan.Scanner, err error, problem string) error {
+	if err == nil {
+		err = s.End()
 	}
-	return refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", problem)
+	if err == nil {
+		err = refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", problem)
+	}
+	return err
 }
 
 func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) error {
@@ -80,8 +90,8 @@ func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) error {
 		}
 		return err
 	})
-	if err == nil && !found {
-		err = refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, `the body must have a field "batch" with an array of calls`)
+	if !found {
+		return invalidBatch(s, err, `the body must have a field "batch" with an array of calls`)
 	}
 	return err
 }

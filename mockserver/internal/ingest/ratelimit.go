@@ -49,16 +49,16 @@ func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (s
 			r.buckets[b.Source] = bucket
 		}
 	}
+	if len(r.buckets) > maxBuckets {
+		maps.DeleteFunc(r.buckets, func(_ string, b bucket) bool { return !b.full.After(now) })
+	}
 	return "", 0
 }
 
-// bucket returns the bucket of a source, which may be new. Its time full is not before now. The lock
-// must be held.
+// bucket returns the bucket of a source, or a new bucket, which the caller must store. The bucket's time
+// full is not before now. The lock must be held.
 func (r *rates) bucket(source string, limit int, now time.Time) bucket {
-	b, ok := r.buckets[source]
-	if !ok && len(r.buckets) >= maxBuckets {
-		maps.DeleteFunc(r.buckets, func(_ string, b bucket) bool { return !b.full.After(now) })
-	}
+	b := r.buckets[source]
 	if b.limit != limit || b.full.Before(now) {
 		b = bucket{limit: limit, full: now}
 	}

@@ -38,7 +38,8 @@ func (h *Handler) pathOf(r *http.Request) string {
 	return text.Cut(maxPath, cmp.Or(strings.Join(parts, "/"), "/"))
 }
 
-// keyParameter matches the beginning of a query whose question mark is escaped.
+// keyParameter matches the query parameter of a write key. It is part of the path if the question mark is
+// escaped.
 var keyParameter = regexp.MustCompile(`(?i)writekey=`)
 
 // looksLikeKey reports whether a path segment is a long string of letters and digits, like a
@@ -80,7 +81,7 @@ func (h *Handler) senderOf(r *http.Request) (s tracking.Sender) {
 	return s
 }
 
-// notShown replaces a body whose redacted values cannot be found.
+// notShown replaces a body in which the values to redact cannot be found.
 const notShown = "(not shown, because a source redacts values)"
 
 // redactedBody returns the beginning of a refused body for logs and pages. It replaces write keys
@@ -166,7 +167,7 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	from := h.senderOf(r)
 	from.Library = refused.library
 	h.config.Observer.Observe(event.Refusal{
-		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: cmp.Or(source, refused.source), Count: 1,
+		At: time.Now(), Method: text.Cut(maxMethod, r.Method), Path: h.pathOf(r), Source: cmp.Or(refused.source, source), Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message, Sender: from, Body: refused.body,
 	})
 }
@@ -218,7 +219,7 @@ type requestError struct {
 	calls      []tracking.Rejection
 	body       []byte // see event.Refusal.Body; nil if the body was not read
 	library    string // library of the first call
-	source     string // first known source of the calls, or ""
+	source     string // source whose limit is exceeded, or first known source of the calls, or ""
 }
 
 func (e *requestError) Error() string { return string(e.code) + ": " + e.message }

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/http"
@@ -327,7 +328,7 @@ func (p *callPanel) showRejection(r *tracking.Rejection, read *tracking.Call) {
 		}
 		return "", ""
 	})
-	if r.Field != "" && fields.Member(r.Body, r.Field) == nil {
+	if r.Field != "" && bytes.HasPrefix(r.Body, []byte("{")) && fields.Member(r.Body, r.Field) == nil {
 		p.Body = addMissing(p.Body, r.Field, r.Message)
 	}
 	for _, m := range suspiciousFields(r.Body) {
