@@ -52,7 +52,7 @@ type Client struct {
 	version2 bool     // the client was created by New
 
 	running atomic.Pointer[pipeline.Pipeline] // nil until the client has started
-	reading chan struct{}                     // capacity 1; full while the configuration is locked; created by started
+	reading chan struct{}                     // capacity 1; full while the configuration is locked; set by started, which every user calls first
 
 	mu       sync.Mutex // guards the following fields
 	starting *starting  // nil before the first use and after a failed start
@@ -132,7 +132,8 @@ func (c *Client) Alias(m *Alias) error { return c.Enqueue(context.Background(), 
 //
 // Enqueue waits for Config.Spool to open, for files in Config.Spool to be removed, and,
 // under Block, for free memory or disk space. ctx limits this wait. If ctx is already done
-// when Enqueue is called, Enqueue still waits up to a second for Config.Spool to open. ctx
+// when Enqueue is called, Enqueue still waits up to a second for Config.Spool to open. It also waits up to a
+// second while another goroutine's first call reads the configuration. ctx
 // does not affect the delivery of a queued call. Config.Value receives ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
@@ -224,8 +225,8 @@ type starting struct {
 	err      error
 }
 
-// openGrace limits how long Stats waits for the spool to open. The same limit applies to
-// methods that receive a context that is already done.
+// openGrace limits how long Stats waits for the spool to open, and how long the first calls wait
+// for each other. It is also the limit for methods that receive a context that is already done.
 const openGrace = time.Second
 
 // wait returns the pipeline, or an error if ctx is done before the pipeline has started.

@@ -316,7 +316,7 @@ func (k *call) append(dst []byte, milli int64) ([]byte, error) {
 }
 
 // appendMap appends a map field and a comma. It appends nothing if the map is empty. name is
-// the name of the event, page or screen if the keys of the map depend on it.
+// the name of the event, page or screen, or empty if the keys of the map do not depend on it.
 func (k *call) appendMap(dst []byte, n *mapName, name string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil

@@ -35,8 +35,8 @@ func newDurations(m metric.Meter) (metric.Float64Histogram, error) {
 	return h.Inst(), err
 }
 
-// RoundTrip implements http.RoundTripper. It does not trace and measure the request for the
-// source's settings, because its URL contains the write key.
+// RoundTrip implements http.RoundTripper. It neither traces nor measures the request for the
+// source's settings, because the URL contains the write key.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost {
 		return t.base.RoundTrip(r)

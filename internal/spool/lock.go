@@ -33,7 +33,7 @@ func lockDir(dir string) (*os.File, error) {
 	case err == nil && !sameFile(f, f.Name()):
 		err = fmt.Errorf("%s is being removed", dir)
 	case err == nil:
-		_, err = f.WriteAt([]byte(lockText()), 0) // before Truncate, because a full disk has no space for new data
+		_, err = f.WriteAt([]byte(lockText()), 0) // before Truncate: a full disk might not return a block that Truncate has freed
 	}
 	if err == nil {
 		err = f.Truncate(int64(len(lockText())))

@@ -59,7 +59,7 @@ type Problem int
 
 const (
 	// NotSaved means that acknowledgements could not be written. The log tries again. If the
-	// process is killed before, the next process reads the records again.
+	// process is killed before that succeeds, the next process reads the records again.
 	NotSaved Problem = iota
 	// NotSealed means that a segment could not be sealed. The next process counts its
 	// records.

@@ -25,7 +25,7 @@ type Recovered struct {
 	Records int64    // number of unacknowledged records
 	Last    Position // position of the last record; zero if there are no records
 	Foreign int      // number of segments of another source; they are kept
-	Strange []error  // errors for files with the name of a segment that are not read completely; they are kept
+	Strange []error  // errors for files that have the name of a segment but cannot be read completely; they are kept
 }
 
 // Open locks a directory and counts the records in it. It creates the directory if it does not

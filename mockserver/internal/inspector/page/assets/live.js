@@ -213,7 +213,7 @@ function insert(fresh, skipped) {
   begin()
   if (skipped > 0) {
     const gap = document.getElementById('gap').content.firstElementChild.cloneNode(true)
-    gap.firstElementChild.textContent = `${plural(skipped, 'more call is', 'more calls are')} not listed. Search again to list the newest calls.`
+    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} arrived and ${skipped === 1 ? 'was' : 'were'} not listed at once. Search again to list the newest calls.`
     gap.dataset.order = fresh.length ? Number(fresh.at(-1).dataset.order) - 0.5 : Number.MAX_SAFE_INTEGER
     place(gap)
   }
@@ -593,11 +593,13 @@ addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
   if (!call && (open || loading)) close()
+  const mine = asked
   if (q !== applied || asking) {
     search.set(q)
     if (!(await refresh(q))) return
   }
-  if (call && call !== open) select(call, false) // updates the history entry, so the search must be applied
+  // select stores the applied search in the history entry, so the list must be loaded first.
+  if (call && call !== open && mine === asked) select(call, false)
 })
 
 /* All destinations of a row, on hover and focus. */
