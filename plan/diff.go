@@ -53,9 +53,9 @@ func (c Change) String() string {
 }
 
 // Diff returns the changes from the plan old to the plan new. The changes of events in old come
-// first, in file order, and then the events that are only in new. If only one of the plans has an
-// entry for a name, Diff compares it with the entry for any name in the other plan, if there is
-// one. Diff ignores titles, descriptions and examples.
+// first, in file order, and then the events that are only in new. If only one plan has an entry
+// for a name, Diff compares that entry with the other plan's entry for any name, if it has one.
+// Diff ignores titles, descriptions and examples.
 //
 // Diff compares types, required and additional properties, enums, formats, patterns and
 // bounds, also in items and $ref targets. A change to any other keyword is
@@ -282,7 +282,7 @@ func (d *differ) properties(pointer string, before, after *Schema) {
 		new, ok := after.Property(old.Name)
 		if !ok {
 			d.add(old.Line, after.Line, at, "was removed", after.Closed, true)
-			if after.Additional != nil { // it still applies to the property
+			if after.Additional != nil { // the property now has the schema of additional properties
 				d.schema(at, old.Schema, after.Additional)
 			}
 			continue

@@ -180,7 +180,7 @@ type call struct {
 	fields  client.Message
 	context map[string]interface{} // taken from contextMaps; nil without a context
 	message Message                // nil if there is no callback
-	invalid error                  // of Validate
+	invalid error                  // from Validate; nil if the message is valid
 }
 
 // contextMaps is a pool of maps for contexts.

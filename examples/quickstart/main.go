@@ -155,7 +155,7 @@ func watch(arrivals <-chan arrival, want int) error {
 				return fmt.Errorf("the %s call was not verified: %w", call.Type, a.verdict)
 			}
 			if a.team != "growth" {
-				return fmt.Errorf("the %s call has the header X-Team: %q", call.Type, a.team)
+				return fmt.Errorf("the X-Team header of the %s call is %q, not \"growth\"", call.Type, a.team)
 			}
 			seen[call.Type] = true
 			var pretty bytes.Buffer

@@ -194,8 +194,11 @@ func newCalls() *cobra.Command {
 	parameterFlag(cmd, q, "state", "only calls with this status: pending, delivered, failed, filtered or rejected", listStates...)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print activity as it happens")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, id := range args {
-			q.Add("messageId", id)
+		if len(args) > 0 {
+			if q.Has("messageId") {
+				return usagef("--id cannot be used with a messageId as an argument: use one of them")
+			}
+			q["messageId"] = args
 		}
 		lists := len(args) == 0 && !follow && q.Get("state") != "rejected"
 		switch {
@@ -388,13 +391,13 @@ func (c *client) find(ctx context.Context, q url.Values) ([]call, error) {
 	return page.read.Calls, err
 }
 
-// mustFind is like find. It returns an error if there is no call.
+// mustFind is like find, but returns an error if no call matches.
 func (c *client) mustFind(ctx context.Context, q url.Values) ([]call, error) {
-	found, err := c.find(ctx, q)
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("call %q not found: only recent calls can be shown", strings.Join(q["messageId"], ", "))
+	page, err := c.search(ctx, q)
+	if err == nil && len(page.read.Calls) == 0 {
+		err = fmt.Errorf("no matching call has the messageId %q: only recent calls can be shown", q.Get("messageId"))
 	}
-	return found, err
+	return page.read.Calls, err
 }
 
 // showCalls prints the calls that match a query, with their attempts.

@@ -185,6 +185,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
 		{"calls-one", []string{"calls", "m2"}, 0},
 		{"calls-one-of-source", []string{"calls", "m2", "--source", "app"}, 1},
+		{"calls-one-unknown-destination", []string{"calls", "m2", "--destination", "cmr"}, 1},
 		{"calls-one-rejected", []string{"calls", "m2", "--state", "rejected"}, 0},
 		{"calls-none", []string{"calls", "nonsense"}, 1},
 		{"calls-no-event", []string{"calls", "--event", ""}, 2},
@@ -483,6 +484,9 @@ func TestErrorMessages(t *testing.T) {
 		{name: "responses that are not objects", args: "status --json --url " + number, code: 1, want: "the response of " + number + " is not from the admin API: check --url"},
 		{name: "an empty destination", args: "replay  --url " + running, code: 2, want: "specify one destination: collector replay DESTINATION [flags]; collector status lists them"},
 		{name: "an empty messageId", args: "calls  --url " + running, code: 2, want: "the argument is empty: see collector calls --help"},
+		{name: "an empty source", args: "delete-user u --source  --url " + running, code: 2, want: "--source is empty: see collector delete-user --help"},
+		{name: "an empty number", args: "calls --limit= --url " + running, code: 2, want: `invalid --limit "": use a whole number`},
+		{name: "two messageIds", args: "calls m1 --id m2 --url " + running, code: 2, want: "--id cannot be used with a messageId as an argument: use one of them"},
 		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
 		{name: "a range that ends before it begins", args: "calls --until 2h --since 1h --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
 		{name: "a range of a replay", args: "replay crm --since 2026-01-31T12:00:00Z --until 2026-01-31T11:00:00Z --url " + running, code: 2, want: "--until is before --since: use a later time or a smaller age"},
@@ -617,6 +621,12 @@ func TestExampleIsValid(t *testing.T) {
       "column": 1,
       "field": "listen",
       "wrong": "is \"7\"",`)
+
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("#"), 2<<20), 0o600))
+	out, errOut, code = run(t, "check", "--config", path, "--json")
+	assert.Equal(t, 1, code)
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, `"wrong": "is larger than 1048576 bytes"`)
 }
 
 func TestCompletion(t *testing.T) {

@@ -20,6 +20,7 @@ func newDeleteUser() *cobra.Command {
 	var c client
 	var file string
 	var request users.DeletionRequest
+	q := url.Values{}
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "delete-user [USER-ID ...]",
@@ -35,6 +36,7 @@ exit code is 1 if a notification failed.`,
 		Example: `  collector delete-user u1 u2 --id gdpr-2026-117 --wait 1m
   collector delete-user --file users.txt --source web`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			request.Source = q.Get("source")
 			if request.UserIDs, err = readUsers(cmd, file, args); err != nil {
 				return err
 			}
@@ -50,7 +52,7 @@ exit code is 1 if a notification failed.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "a `file` with one user ID per line; - is standard input")
-	flags.StringVar(&request.Source, "source", "", "the source of the users (default: all sources)")
+	parameterFlag(cmd, q, "source", "the source of the users (default: all sources)")
 	flags.StringVar(&request.ID, "id", "", "the ID of the request, for safe repetition (default: a new one)")
 	flags.DurationVar(&wait, "wait", 0, "how long to wait for the destinations")
 	return c.addTo(cmd)

@@ -21,7 +21,7 @@ type parameter struct {
 
 // Set implements pflag.Value.
 func (p parameter) Set(value string) (err error) {
-	if value == "" { // such as a variable that is not set; it must not select everything
+	if value == "" { // for example from an unset variable; without the filter, the command would select everything
 		return errors.New("empty")
 	}
 	if p.read != nil {

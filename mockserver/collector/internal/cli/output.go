@@ -50,7 +50,7 @@ func (o *output) String() string { return string(*o) }
 // data reports whether the format is a data format for scripts.
 func (o *output) data() bool { return *o != "table" && *o != "" }
 
-// write calls print if the format is a data format. Otherwise it prints the text that text writes.
+// write calls print if the format is a data format. Otherwise it prints the output of text.
 func (o *output) write(cmd *cobra.Command, v any, list string, text func(out *printer)) error {
 	out := cmd.OutOrStdout()
 	if o.data() {
@@ -85,7 +85,7 @@ func (o *output) print(out io.Writer, v any, list string) error {
 	return writeJSON(out, data)
 }
 
-// printLines prints each element of a field of a compact object on its own line.
+// printLines prints each element of the field list on its own line. data must be compact JSON.
 func printLines(out io.Writer, data []byte, list string) error {
 	lines := []json.RawMessage{data}
 	var members map[string]json.RawMessage

@@ -155,8 +155,8 @@ func readLines(r io.Reader, name string, each func(place string, call []byte)) e
 	return lines.Err()
 }
 
-// callOf returns the call in a line or in an element of an array. It is either the call itself, or an entry
-// in the output of collector calls.
+// callOf returns the call in a line or an array element. The input is the call itself, or an entry in the
+// output of collector calls.
 func callOf(line []byte) ([]byte, error) {
 	if len(line) == 1 && line[0] == '{' {
 		return nil, errors.New("starts an object that spans lines: use one call per line, as in the output of collector calls --output jsonl")

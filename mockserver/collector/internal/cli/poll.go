@@ -11,7 +11,7 @@ import (
 const (
 	// waitPause is the interval between polls of a collector.
 	waitPause = 100 * time.Millisecond
-	// grace is added to the time limit of a wait, so that the last response can still arrive.
+	// grace is the additional time for the last response after a time limit.
 	grace = 30 * time.Second
 )
 
@@ -33,7 +33,7 @@ func poll(ctx context.Context, work string, done func() (bool, error)) error {
 }
 
 // pollFor is like poll, but also ends after limit, with the last error of done if there is one. It reports
-// whether done returned true. The last call of done can take longer than limit, by at most grace.
+// whether done returned true. The last call of done must end within grace after limit.
 func pollFor(ctx context.Context, limit time.Duration, work string, done func(context.Context) (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -291,11 +291,13 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 // delivered waits until no delivery of a call is pending. decided is false if this takes longer than
 // the limit.
 func (c *client) delivered(ctx context.Context, id string, limit time.Duration) (sent call, decided bool, err error) {
-	list, err := c.destinations(ctx)
-	if err != nil {
-		return sent, false, err
-	}
-	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func(ctx context.Context) (bool, error) {
+	var list response[destinationList]
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func(ctx context.Context) (_ bool, err error) {
+		if list.raw == nil {
+			if list, err = c.destinations(ctx); err != nil {
+				return false, err
+			}
+		}
 		found, err := c.find(ctx, byID(id))
 		if len(found) == 0 {
 			return false, err

@@ -61,8 +61,8 @@ func knownCommand(help *cobra.Command, args []string) error {
 	return oneCommand(cmd, rest)
 }
 
-// suggestion returns a question with prefix and the known name that begins with name or is similar to it.
-// If there is none, it refers to the help of cmd.
+// suggestion returns a question such as "did you mean --event?": prefix and the known name that begins with
+// name, or the most similar one. Without such a name, it refers to the help of cmd.
 func suggestion(cmd *cobra.Command, prefix, name string, known []string) string {
 	best := spell.Closest(name, known)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, name) }); i >= 0 && name != "" {
@@ -133,7 +133,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		if invalid.GetValue() == "" {
+		if invalid.GetValue() == "" && f.Value.Type() == "string" {
 			return usagef("--%s is empty: see %s --help", f.Name, cmd.CommandPath())
 		}
 		return usagef("invalid --%s %q: use %s", f.Name, invalid.GetValue(), valueOf(f))

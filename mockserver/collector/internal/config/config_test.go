@@ -334,8 +334,10 @@ func TestReadableSecretsCauseWarnings(t *testing.T) {
 		{"data: d\nalerts: {webhook: 'https://example.com/', sharedSecret: '${SECRET}'}", 0o644, ""},
 		{"data: d\ntelemetry: {otlp: {headers: {authorization: Bearer x}}}", 0o644, "c.yaml"},
 		{"data: d\negress: {proxy: 'http://me:hush@proxy.example.com:3128'}", 0o644, "c.yaml"},
+		{"data: d\negress: {proxy: 'http://me@proxy.example.com:3128'}", 0o644, ""},
 		{"data: d\negress: {proxy: 'http://proxy.example.com:3128'}", 0o644, ""},
 		{"\nnats: {url: 'nats://me:hush@a,nats://me:hush@b'}", 0o644, "c.yaml"},
+		{"\nnats: {url: 'nats://token@a'}", 0o644, "c.yaml"},
 	} {
 		write(t, dir, "c.yaml", c.yaml)
 		require.NoError(t, os.Chmod(filepath.Join(dir, "c.yaml"), c.mode))

@@ -72,7 +72,8 @@ func readSecret(path string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// ReadFile reads a file of at most limit bytes.
+// ReadFile reads a file. A file larger than limit bytes is an error. In this case, the result is the first
+// limit+1 bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -24,8 +24,8 @@ func digestOf(path string) (d digest) {
 	return digest(h.Sum(d[:0]))
 }
 
-// maxFile is the maximum number of bytes to read of a file, because a device has no end. All valid files
-// are smaller.
+// maxFile is the maximum size of a file that is read, in bytes. Valid files are smaller; devices have no
+// end.
 const maxFile = 16 << 20
 
 // Paths returns the sorted paths.

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/yamldoc"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
@@ -47,8 +49,11 @@ func load(name string, lookup settings.Resolver) (*Config, Files, error) {
 	}
 	files := Files{}
 	files.add(path)
-	data, err := ReadFile(path, maxFile) // parse refuses files above yamldoc.MaxBytes
-	if err != nil {
+	data, err := ReadFile(path, yamldoc.MaxBytes)
+	switch {
+	case len(data) > yamldoc.MaxBytes:
+		return nil, files, Problems{{File: name, Wrong: fmt.Sprintf("is larger than %d bytes", yamldoc.MaxBytes)}}
+	case err != nil:
 		return nil, files, err
 	}
 	c, err := parse(name, data, expander{dir: filepath.Dir(path), getenv: os.LookupEnv, files: files}, lookup)

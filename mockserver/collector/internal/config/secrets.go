@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -100,11 +101,13 @@ func (c *Config) checkSecrets(d *decoder, wrong report) {
 		warnAll(s)
 	}
 	warn("tls.keyFile", c.TLS.KeyFile)
-	if strings.Contains(c.Egress.Proxy, "@") { // after a password
-		warnAll(secret{field: "egress.proxy"})
+	if proxy, err := url.Parse(c.Egress.Proxy); err == nil {
+		if password, _ := proxy.User.Password(); password != "" {
+			warnAll(secret{field: "egress.proxy"})
+		}
 	}
 	if c.NATS != nil {
-		if strings.Contains(c.NATS.URL, "@") { // after a password or a token
+		if strings.Contains(c.NATS.URL, "@") { // the URL contains a password or a token
 			warnAll(secret{field: "nats.url"})
 		}
 		warn("nats.credentials", c.NATS.Credentials)
