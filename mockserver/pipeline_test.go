@@ -42,7 +42,7 @@ func randomFaults(random *rand.Rand, destination string) []mockserver.Fault {
 			f.Status, f.Body, f.Reset, f.AnswerOnly = http.StatusOK, `{"succ`, true, true // a 200 must be truthful
 		case 5:
 			f.Status = http.StatusInternalServerError
-		} // otherwise the fault has only AnswerOnly, a delay, or no effect
+		} // otherwise the fault has at most AnswerOnly and a delay
 		faults = append(faults, f)
 	}
 	return faults

@@ -223,7 +223,7 @@ func TestWaitErrorExplainsMissingCalls(t *testing.T) {
 
 	post(t, server.URL+"/v1/batch", "other", "{")
 	assert.Contains(t, tell(ended, server.View), "refused: POST /v1/batch with status 400")
-	assert.Contains(t, tell(ended, server.Source("other")), "refused")
+	assert.Contains(t, tell(ended, server.Source("other")), "refused: POST /v1/batch with status 400")
 	assert.Contains(t, tell(ended, srv), "refused 1 request with other write keys")
 	assert.NotContains(t, tell(ended, srv), "refused:")
 }

@@ -301,7 +301,7 @@ func TestNodeSendsSameCall(t *testing.T) {
 	}
 }
 
-func TestNodeWarnsOfLostDigits(t *testing.T) {
+func TestNodeWarnsAboutLostDigits(t *testing.T) {
 	for number, want := range map[string]bool{
 		"3": false, "-2.50": false, "9007199254740992": false, "1.50000000000000000000": false,
 		"9007199254740993": true, "-9007199254740993": true, "0.1234567890123456789": true, "1e400": true,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -38,6 +39,19 @@ func TestSourceRateLimit(t *testing.T) {
 		assert.Equal(t, http.StatusOK, sendTracks(in, "slow-key", "b", 1).Code)
 		assert.Len(t, in.Stored(), 91)
 		assert.Len(t, in.refusals, 2)
+	})
+}
+
+// TestRefusalNamesTheLimitedSource checks a request with calls of several sources.
+func TestRefusalNamesTheLimitedSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIngest(nil, tracking.Source{Name: "usual", WriteKey: "usual-key"}, tracking.Source{Name: "slow", WriteKey: "slow-key", CallsPerSecond: 1})
+		sendTracks(in, "slow-key", "m", 2)
+		const call = `{"type":"track","event":"E","userId":"u","writeKey":"%s"}`
+		res := in.ask(http.MethodPost, "/v1/batch", strings.NewReader(fmt.Sprintf(`{"batch":[`+call+`,`+call+`]}`, "usual-key", "slow-key")), "Authorization: Bearer usual-key")
+		assert.Equal(t, http.StatusTooManyRequests, res.Code)
+		require.Len(t, in.refusals, 1)
+		assert.Equal(t, "slow", in.refusals[0].Source)
 	})
 }
 

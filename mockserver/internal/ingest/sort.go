@@ -171,9 +171,9 @@ func (s *sorter) reject(d *draft, source string) {
 // maxRejectedBody is the maximum length of a Rejection's body in bytes.
 const maxRejectedBody = 32 << 10
 
-// redacted returns the body of a rejected call, with its write key redacted and the redaction of its
-// source applied. If this is not possible, because the call is not an object or its source is unknown,
-// it returns notShown.
+// redacted returns the body of a rejected call, with its write key and the values of its source's rules
+// redacted. It returns notShown if its source has rules but the call is not an object, or if its source is
+// unknown and any source has rules.
 func (s *sorter) redacted(d *draft, source string) []byte {
 	p, rules := s.post, s.sources.RulesOf(source)
 	if source == "" && s.sources.redacts() || rules != nil && d.raw[0] != '{' {

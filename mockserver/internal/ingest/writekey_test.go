@@ -151,9 +151,9 @@ func TestLongPathIsTruncated(t *testing.T) {
 	}
 }
 
-// TestWriteKeyOfCallIsReadFirst checks rejected and refused calls that have the only write key of
-// their request, as browser libraries send it.
-func TestWriteKeyOfCallIsReadFirst(t *testing.T) {
+// TestKeyInBodyNamesTheSource checks that rejected calls and refused requests are listed with their
+// source if the only write key is in the body.
+func TestKeyInBodyNamesTheSource(t *testing.T) {
 	large := strings.Repeat("x", 40_000)
 	for _, test := range []struct {
 		path, body string
@@ -175,4 +175,16 @@ func TestWriteKeyOfCallIsReadFirst(t *testing.T) {
 			assert.Equal(t, "web", refusal.Source)
 		}
 	}
+}
+
+// TestKeyInBodyOverridesBearerToken checks that a refused request is listed with the same source as its
+// calls, even if a gateway's bearer token is the write key of another source.
+func TestKeyInBodyOverridesBearerToken(t *testing.T) {
+	in := newIngest(func(c *ingest.Config) { c.Strict = true },
+		tracking.Source{Name: "web", WriteKey: "web-key"}, tracking.Source{Name: "gateway", WriteKey: "gateway-key"})
+	in.ask(http.MethodPost, "/v1/batch", strings.NewReader(`{"batch":[{"type":"track","userId":"u"}],"writeKey":"web-key"}`), "Authorization: Bearer gateway-key")
+	require.Len(t, in.rejections, 1)
+	assert.Equal(t, "web", in.rejections[0].Source)
+	require.Len(t, in.refusals, 1)
+	assert.Equal(t, "web", in.refusals[0].Source)
 }

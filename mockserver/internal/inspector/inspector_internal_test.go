@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"net/url"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/page"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector/rows"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -32,6 +34,15 @@ func TestPanelShowsTheNewestAttempts(t *testing.T) {
 	assert.Equal(t, 20, p.Older)
 	assert.Equal(t, p.Attempts, append(p.Newest(), p.Earlier()...))
 	assert.Len(t, p.Newest(), listedAttempts)
+}
+
+// TestHiddenBodyHasNoMissingField checks that a rejected field is marked as missing only in an object.
+func TestHiddenBodyHasNoMissingField(t *testing.T) {
+	for body, missing := range map[string]bool{`{"type":"page"}`: true, "(not shown, because a source redacts values)": false, `["writeKey"]`: false} {
+		var p callPanel
+		p.showRejection(&tracking.Rejection{Code: tracking.CodeUnknownWriteKey, Field: "writeKey", Body: []byte(body)}, &tracking.Call{})
+		assert.Equal(t, missing, slices.ContainsFunc(p.Body, func(l page.Line) bool { return l.Mark == "missing" }), body)
+	}
 }
 
 func TestOddMembers(t *testing.T) {
