@@ -91,6 +91,17 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.False(t, len(p.outbox.ready.batches) == 0)
 }
 
+// The loop does not log an outcome again that proceed has logged: another attempt may have failed in the
+// meantime.
+func TestHandledOutcomeDoesNotEndOutage(t *testing.T) {
+	l := &loop{Pipeline: newTestPipeline(t, Config{})}
+	delivered := outcome{job: &job{}, status: http.StatusOK, handled: true}
+	l.handle(outcome{job: &job{}, status: http.StatusServiceUnavailable, err: http.ErrServerClosed}, time.Now())
+	require.True(t, l.outage.reported)
+	l.handle(delivered, time.Now())
+	require.True(t, l.outage.reported)
+}
+
 // The pipeline unlocks mu while it compresses the halves of a batch, which takes milliseconds.
 func TestSplitUnlocks(t *testing.T) {
 	l := &loop{Pipeline: newTestPipeline(t, Config{Gzip: true})}

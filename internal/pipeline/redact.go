@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// redactor replaces the write key in strings, also if the key is encoded for Basic
-// authentication. It replaces a long key in any text, also if the key is encoded for a URL, and
-// keeps the first characters, so that readers of a log can distinguish keys. A short key may
-// occur in a string by chance, so it is not replaced inside a word, a host name or a path.
+// redactor replaces the write key in strings, in plain text and as encoded for Basic
+// authentication. A long key is replaced everywhere, also if it is encoded for a URL; its first
+// characters are kept so that readers of a log can distinguish keys. A short key may occur in a
+// string by chance, so it is not replaced inside a word, a host name or a path.
 type redactor struct {
 	exact *strings.Replacer // replaces the encoded keys and a long key
 	short *regexp.Regexp    // matches a short key; nil if the key is long

@@ -21,8 +21,8 @@ const (
 )
 
 // readSettings reads the settings of the source and updates the policy. It retries like a
-// batch, until ctx is done. The gate is closed until the given time. readSettings opens it after
-// the first response or failure.
+// batch, until ctx is done. The caller has closed the gate until the time until. readSettings
+// opens the gate after the first response or failure.
 func (p *Pipeline) readSettings(ctx context.Context, until time.Time) {
 	var tries retry.Tries
 	for {
@@ -58,8 +58,7 @@ func (p *Pipeline) readSettings(ctx context.Context, until time.Time) {
 	}
 }
 
-// openGate opens the gate if it is closed until the given time. It does nothing if the collector
-// has closed the gate in the meantime.
+// openGate opens the gate, unless the collector has closed it for longer than until.
 func (p *Pipeline) openGate(until time.Time) {
 	p.mu.Lock()
 	defer p.unlock()

@@ -40,9 +40,10 @@ type Destination struct {
 	// spaced: 0.5 means one every two seconds. Each collector of a cluster applies the limit separately. Defaults to no
 	// limit.
 	MaxPerSecond float64 `json:"maxPerSecond,omitempty"`
-	// Concurrency is the maximum number of requests in flight to each webhook, up to 1,000. Defaults to
-	// 4 with batches. Otherwise the default is the collector's setting, or 64, and up to 1,024 further
-	// requests may be in flight to webhooks that respond later than another one.
+	// Concurrency is the maximum number of requests in flight to each webhook, up to 1,000. With
+	// batches, it defaults to 4. Otherwise, if it is 0, the collector's setting (default 64) limits the
+	// calls in flight, and up to 1,024 further requests may be in flight to webhooks that respond after
+	// another one has accepted the call.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Disabled reports that the destination gets no calls.
 	Disabled bool `json:"disabled,omitempty" yaml:"-"`

@@ -48,9 +48,9 @@ func (in *intake) end(calls int, lastOfLane bool) {
 	in.laneEnded = in.laneEnded || lastOfLane
 }
 
-// takesAny reports whether to lease another entry from any lane: if few entries are active, or if the
-// gate is idle and the active entries have few calls. Entries can be active while the gate is idle,
-// because they wait until the journal has stored their results.
+// takesAny reports whether to lease another entry from any lane. It returns true if few entries are
+// active, or if the gate is idle and the active entries have few calls. The gate can be idle while
+// entries wait for the journal to store their results.
 func (in *intake) takesAny(idle bool) bool {
 	limit := max(maxLeasedCalls, in.maxCalls)
 	if in.inOrder {

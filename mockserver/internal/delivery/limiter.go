@@ -20,8 +20,8 @@ type limiter struct {
 	pausedUntil time.Time     // end of the pause, or zero
 }
 
-// setRate sets the maximum number of calls per second; 0 is unlimited. It also applies to the interval
-// since the last call.
+// setRate sets the maximum number of calls per second; 0 is unlimited. The new rate also determines how
+// long the next call waits after the last one.
 func (l *limiter) setRate(perSecond float64) {
 	before := l.interval
 	l.interval = 0

@@ -14,8 +14,8 @@ import (
 )
 
 // order switches to the current ordering settings and reader. Before a change, it waits
-// until all entries have ended. Before ordered delivery begins, it waits for trailing requests and until
-// no other process delivers, and then loads the waiting calls from the journal.
+// until all entries have ended. Before ordered delivery begins, it waits until trailing requests have ended
+// and no other process delivers. It then loads the waiting calls from the journal.
 func (w *Worker) order(ctx context.Context, reader journal.Reader) error {
 	to := w.Destination().Ordering
 	if w.ordering == nil && !to.IsOrdered() || w.ordering != nil && w.ordering.isCurrent(to, reader) {

@@ -292,10 +292,11 @@ func (qs *userQueues) queue(user event.Key) *userQueue {
 	return q
 }
 
-// wake is called after the call at position changed has changed. It makes waiting calls check again
-// whether they may be attempted. Checks by thousands of calls are slow, so wake notifies only the first
-// unfinished call if that call comes before the changed call, or if it comes after it, is active and has
-// not failed. If the entry of the first call is parked, wake resumes it. The lock is held.
+// wake makes waiting calls check again whether they may be attempted, after the call at position changed
+// has changed. Checking thousands of calls is slow, so in two cases wake notifies only the first
+// unfinished call: if the first call comes before the changed call; and if the first call comes after
+// it, is active and has not failed. If the entry of the first call is parked, wake resumes it. The lock
+// is held.
 func (qs *userQueues) wake(q *userQueue, changed uint64) {
 	if q.attempted == changed {
 		q.attempted = 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -140,8 +141,9 @@ func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) 
 	return c.config.Journal.Verify(ctx)
 }
 
-// apply switches to new settings. The caller must hold the lock changing.
-func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
+// apply switches to new settings. replan reports that the plans may have changed, so that waiting calls
+// must be checked again. The caller must hold the lock changing.
+func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings, replan bool) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
@@ -167,7 +169,9 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 		}
 	}
 	for _, d := range all.Destinations { // after all destinations are attached
-		c.workers.of(d.Name).Update(d, nil)
+		if w := c.workers.of(d.Name); replan || !reflect.DeepEqual(*w.Destination(), d) { // Update cancels waiting batches
+			w.Update(d, nil)
+		}
 	}
 	var failed error
 	for _, w := range c.workers.all() {
@@ -176,7 +180,7 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 			continue
 		}
 		if err := c.detach(ctx, w); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("mockserver: destination %q could not be removed: %w", name, err))
+			failed = errors.Join(failed, fmt.Errorf("mockserver: destination %q: %w: %w", name, ErrNotRemoved, err))
 		}
 	}
 	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey, c.config.RedactKey)})
@@ -288,6 +292,11 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	c.workers.mu.Unlock()
 	c.config.Logger.Warn("destination removed with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 	return nil
+}
+
+// isBeingRemoved reports whether the removal of a worker's destination has begun, or has failed.
+func (c *Collector) isBeingRemoved(w *delivery.Worker) bool {
+	return w.IsStopped() && c.ctx.Err() == nil // Close also stops workers
 }
 
 // ledgerOf returns the ledger of a destination, or a zero ledger for an unknown destination.

@@ -142,7 +142,7 @@ func (c *Collector) applyStored(ctx context.Context, defined settings.Settings) 
 	defer c.settings.changing.Unlock()
 	stored, err := c.loadStored(ctx)
 	if err == nil {
-		err = c.apply(ctx, defined, stored)
+		err = c.apply(ctx, defined, stored, false)
 	}
 	if err != nil {
 		c.cancel()

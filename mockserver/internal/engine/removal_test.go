@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -75,6 +76,59 @@ func TestFailedRemovalIsRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailedRemovalDoesNotBlockOtherChanges checks that other settings change while a removal fails, and
+// that the removed destination cannot be replayed.
+func TestFailedRemovalDoesNotBlockOtherChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		urls := make(chan string, 1)
+		j := &stuckJournal{Journal: journal.NewMemory(0)}
+		c := newCollector(t, engine.Config{
+			Journal: j, Destinations: []tracking.Destination{hook("ads"), hook("crm")},
+			Sender: webhook.SenderConfig{Transport: receiver(func(r *http.Request) error {
+				urls <- r.URL.String()
+				return nil
+			})},
+		})
+		changed := hook("ads")
+		changed.Webhooks[0].URL = "http://new/"
+		j.full.Store(true)
+		require.ErrorIs(t, c.Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{changed}}), engine.ErrNotRemoved)
+		send(t, c, "m", 1)
+		assert.Equal(t, "http://new/", <-urls)
+		_, err := c.StartReplay("crm", engine.Selection{}, 1)
+		require.ErrorIs(t, err, state.ErrUnknown)
+		_, err = c.Replay(t.Context(), "crm", engine.Selection{})
+		require.ErrorIs(t, err, state.ErrUnknown)
+		require.ErrorIs(t, c.Pause(t.Context(), "ads"), engine.ErrNotRemoved)
+		assert.True(t, c.Status()[0].Paused)
+		j.full.Store(false)
+		require.NoError(t, c.Resume(t.Context(), "ads"))
+		assert.Len(t, c.Status(), 1)
+	})
+}
+
+// TestChangeKeepsOtherBatches checks that the change of a destination does not delay the waiting batches of
+// another one.
+func TestChangeKeepsOtherBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan time.Time, 1)
+		crm := hook("crm")
+		crm.Batch = webhook.Batch{Calls: 10, Wait: webhook.Duration(10 * time.Second)}
+		c := newCollector(t, engine.Config{
+			Destinations: []tracking.Destination{crm},
+			Sender: webhook.SenderConfig{Transport: receiver(func(*http.Request) error {
+				sent <- time.Now()
+				return nil
+			})},
+		})
+		began := time.Now()
+		send(t, c, "m", 1)
+		time.Sleep(time.Second)
+		require.NoError(t, c.AddDestination(t.Context(), hook("ads")))
+		assert.Equal(t, 10*time.Second, (<-sent).Sub(began))
+	})
 }
 
 // TestFailedApplyKeepsSettings checks that a change that cannot add a destination changes no other

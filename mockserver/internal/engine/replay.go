@@ -159,7 +159,7 @@ func (c *Collector) replay(ctx context.Context, destination string, sel Selectio
 // replayLocked is like replay. The caller must have called lockReplays.
 func (c *Collector) replayLocked(ctx context.Context, destination string, sel Selection, run *replayRun) (int, error) {
 	w := c.workers.of(destination)
-	if w == nil || w.IsStopped() {
+	if w == nil || c.isBeingRemoved(w) {
 		return 0, state.Unknown("destination", destination)
 	}
 	r := &replay{collector: c, worker: w, destination: destination, from: sel.State, dryRun: sel.DryRun, run: run}
@@ -192,7 +192,7 @@ func (c *Collector) replayLocked(ctx context.Context, destination string, sel Se
 // replay. expected is the number of calls counted by a dry run. The error is ErrUnknown,
 // ErrReplaying or ErrClosed.
 func (c *Collector) StartReplay(destination string, sel Selection, expected int) (id string, err error) {
-	if c.workers.of(destination) == nil {
+	if w := c.workers.of(destination); w == nil || c.isBeingRemoved(w) {
 		return "", state.Unknown("destination", destination)
 	}
 	sel.DryRun = false

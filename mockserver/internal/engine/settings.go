@@ -72,16 +72,21 @@ func (c *Collector) Settings() settings.Settings { return c.settings.now.Load().
 // Configured returns the settings of the configuration.
 func (c *Collector) Configured() settings.Settings { return c.settings.now.Load().defined }
 
+// ErrNotRemoved means that a destination could not be removed. All other changes apply, and the next
+// change removes the destination.
+var ErrNotRemoved = errors.New("could not be removed")
+
 // Apply replaces the settings of the configuration. Settings that were created at run time stay.
 // No accepted calls are lost: existing destinations continue, new destinations get the calls
-// received from now on, and removed destinations are deleted with their pending calls. If the
-// error is a *webhook.FieldError, nothing has changed. If a destination could not be added, the settings
-// are unchanged, but other destinations may already be added or have other sources. If a destination
-// could not be removed, all other changes apply, and the next change removes it.
+// received from now on, and removed destinations are deleted with their pending calls.
+//
+// If the error is a *webhook.FieldError, nothing has changed. If it is ErrNotRemoved, all other
+// changes apply. After other errors, the settings are unchanged, but some destinations may already
+// have been added or attached to other sources.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.settings.changing.Lock()
 	defer c.settings.changing.Unlock()
-	if err := c.apply(ctx, s, c.settings.stored); err != nil || len(c.settings.stored.Gone) == 0 {
+	if err := c.apply(ctx, s, c.settings.stored, true); err != nil || len(c.settings.stored.Gone) == 0 {
 		return err
 	}
 	// Remove gone marks that no longer apply. Otherwise they would apply again if the old URLs
@@ -249,7 +254,7 @@ func (c *Collector) changeLocked(ctx context.Context, edit func(stored *storedSe
 	case err != nil:
 		return fmt.Errorf("mockserver: could not store the settings: %w", err)
 	}
-	return c.apply(ctx, defined, stored)
+	return c.apply(ctx, defined, stored, false)
 }
 
 // settingsRetry is the delay after a failure to apply a change in the store.
@@ -280,5 +285,5 @@ func (c *Collector) catchUp(ctx context.Context) error {
 	if err != nil || reflect.DeepEqual(stored, c.settings.stored) {
 		return err
 	}
-	return c.apply(ctx, c.Configured(), stored)
+	return c.apply(ctx, c.Configured(), stored, false)
 }

@@ -161,7 +161,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 	for e := range q.all {
 		q.release(e)
 	}
-	clear(q.leased) // their results have no effect
+	clear(q.leased) // so that results of these leases have no effect
 	delete(j.queues, destination)
 	return nil
 }

@@ -232,8 +232,7 @@ func TestOneResultOfARequestIsNotShared(t *testing.T) {
 	})
 }
 
-// TestBatchesInFlightAreLimited checks that a batch that waits for another one accepts calls until it is
-// sent.
+// TestBatchesInFlightAreLimited checks that a batch accepts further calls while it waits for a slot.
 func TestBatchesInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -264,8 +263,8 @@ func TestBatchesInFlightAreLimited(t *testing.T) {
 	})
 }
 
-// TestBatchDoesNotRetainLongResponses checks that the results do not share the memory of a response of which
-// they contain only the beginning.
+// TestBatchDoesNotRetainLongResponses checks that a result with the beginning of a long response does not
+// keep the whole response in memory.
 func TestBatchDoesNotRetainLongResponses(t *testing.T) {
 	long := make([]byte, 2*sender.KeptBody)
 	b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 2, Wait: 1}}, 1, func(context.Context, sender.Request) webhook.Attempt {

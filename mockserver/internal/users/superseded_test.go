@@ -137,8 +137,8 @@ func TestOnlyContradictedNoticesAreSuperseded(t *testing.T) {
 	})
 }
 
-// TestListBeingSentSupersedes checks that a call of the previous list is not sent after the call that a
-// list has created, even if the rest of that list waits.
+// TestListBeingSentSupersedes checks that after a new list has created a call for a user, the user's
+// pending call of the previous list is not sent, even if the rest of the new list still waits.
 func TestListBeingSentSupersedes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, box := oneSource(hooks("crm")...)

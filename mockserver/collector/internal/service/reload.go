@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
 // debounce is how long a file must be unchanged before it is read, because editors write files in
@@ -25,9 +26,12 @@ const maxDebounce = time.Second
 
 // Reload applies a changed configuration: sources and their plans, destinations, alerts,
 // telemetry, the admin token, hosts and proxies, the certificate and the log level. It returns
-// the names of the other changed settings, which require a restart. If it returns an error, the
-// current configuration stays in effect. If the store failed, some destinations may already be added or
-// removed, or have other sources; the next reload completes the change.
+// the names of the other changed settings, which require a restart.
+//
+// If the error is engine.ErrNotRemoved, the new configuration is in effect, and the next reload
+// removes the destination. After other errors, the current configuration stays in effect. If the
+// store has failed, some destinations may already have been added or attached to other sources. The
+// next reload completes the change.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -41,7 +45,14 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if _, err := access.NewGuard(guard); err != nil {
 		return nil, err
 	}
-	if err := s.plans.change(c, func() error { return s.collector.Apply(ctx, c.Settings()) }); err != nil {
+	var notRemoved error
+	if err := s.plans.change(c, func() error {
+		err := s.collector.Apply(ctx, c.Settings())
+		if errors.Is(err, engine.ErrNotRemoved) {
+			notRemoved, err = err, nil // the new sources are in use, and need their plans
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	s.alerter.Configure(c.Alerts)
@@ -53,7 +64,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if s.options.Level != nil {
 		s.options.Level.Set(c.Log.SlogLevel())
 	}
-	return needRestart(s.options.Config, c), nil
+	return needRestart(s.options.Config, c), notRemoved
 }
 
 // needRestart returns the changed settings that require a restart.
@@ -154,6 +165,8 @@ func (s *Service) reloadFile(ctx context.Context, path string, before config.Fil
 	}
 	restart, err := s.Reload(ctx, c)
 	switch {
+	case errors.Is(err, engine.ErrNotRemoved):
+		s.log.Error("reloaded the configuration, but a removed destination still exists; reload it again", "error", err)
 	case err != nil:
 		s.log.Error("cannot apply the changed configuration; correct it, or reload it again", "error", err)
 	case len(restart) > 0:

@@ -569,6 +569,26 @@ func TestReloadReportsSettingsThatRequireARestart(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
+// TestReloadAppliesDespiteFailedRemoval checks that a configuration is in effect even if a removed destination
+// still exists, and that the next reload removes the destination.
+func TestReloadAppliesDespiteFailedRemoval(t *testing.T) {
+	before := planned(t, "before")
+	before.Listen = "127.0.0.1:0"
+	before.Destinations = []config.Destination{hook("crm", "http://127.0.0.1:1/")}
+	s := start(t, Options{Config: before})
+	after := *planned(t, "after")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Reload(canceled, &after)
+	require.ErrorIs(t, err, engine.ErrNotRemoved)
+	call := tracking.Call{Source: "after", Type: "track", Event: "Paid", Body: []byte(`{"type":"track","event":"Paid","properties":{}}`)}
+	assert.True(t, s.plans.Judge(&call, []byte(`{}`)).Reject)
+	assert.Len(t, s.collector.Status(), 1)
+	_, err = s.Reload(t.Context(), &after)
+	require.NoError(t, err)
+	assert.Empty(t, s.collector.Status())
+}
+
 func TestTLSCertificateIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir, 1)
