@@ -85,7 +85,8 @@ func TestPictures(t *testing.T) {
 // settle waits until no call is pending, except at crm.
 func settle(t *testing.T, collector *engine.Collector) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	deadline := time.After(patience)
+	for {
 		changed := collector.History().Changed()
 		ledgers, err := collector.Ledger(t.Context())
 		require.NoError(t, err)
@@ -98,8 +99,11 @@ func settle(t *testing.T, collector *engine.Collector) {
 		if pending == 0 {
 			return
 		}
-		require.True(t, time.Now().Before(end), "%+v", ledgers)
-		<-changed
+		select {
+		case <-changed:
+		case <-deadline:
+			require.Fail(t, "calls are still pending", "%+v", ledgers)
+		}
 	}
 }
 

@@ -213,7 +213,7 @@ function insert(fresh, skipped) {
   begin()
   if (skipped > 0) {
     const gap = document.getElementById('gap').content.firstElementChild.cloneNode(true)
-    gap.firstElementChild.textContent = `${plural(skipped, 'more call is', 'more calls are')} not listed. Search again to list the newest calls.`
+    gap.firstElementChild.textContent = `${plural(skipped, 'more call', 'more calls')} arrived and ${skipped === 1 ? 'was' : 'were'} not listed at once. Search again to list the newest calls.`
     gap.dataset.order = fresh.length ? Number(fresh.at(-1).dataset.order) - 0.5 : Number.MAX_SAFE_INTEGER
     place(gap)
   }
@@ -425,6 +425,8 @@ const wide = matchMedia('(min-width: 901px)')
 
 let asked = 0 // sequence number of panel requests, to ignore late responses
 
+let selections = 0 // number of calls that were selected or closed
+
 let loading = '' // call that replaces the open one
 
 async function show(ref) {
@@ -474,6 +476,7 @@ function highlight() {
 const keyOf = (e) => e.dataset.key ?? e.getAttribute('href') ?? e.ariaLabel ?? 'summary of ' + e.parentElement.dataset.key
 
 async function select(ref, push) {
+  selections++
   clearTimeout(browsing)
   loading = ref
   highlight()
@@ -499,6 +502,7 @@ function close() {
   open = ''
   loading = ''
   asked++
+  selections++
   busy(panel, false)
   panel.hidden = true
   panel.replaceChildren()
@@ -593,11 +597,12 @@ addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
   if (!call && (open || loading)) close()
+  const mine = selections
   if (q !== applied || asking) {
     search.set(q)
     if (!(await refresh(q))) return
   }
-  if (call && call !== open) select(call, false) // updates the history entry, so the search must be applied
+  if (call && call !== open && mine === selections) select(call, false) // stores the applied search in the history entry, so the list must be loaded first
 })
 
 /* All destinations of a row, on hover and focus. */
