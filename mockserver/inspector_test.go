@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -418,8 +419,8 @@ func TestSlowBrowserReceivesTheMissedCount(t *testing.T) {
 	assert.Equal(t, arrived, skipped+rows)
 }
 
-// TestStreamCountsOnlyMatchingCalls continues after more changes than a frame examines, as after a page was
-// hidden.
+// TestStreamCountsOnlyMatchingCalls opens streams at a position that is more changes behind than a frame
+// examines, as a page does after it was hidden.
 func TestStreamCountsOnlyMatchingCalls(t *testing.T) {
 	srv := mockserver.RunT(t)
 	from := position(t, srv)
@@ -431,6 +432,11 @@ func TestStreamCountsOnlyMatchingCalls(t *testing.T) {
 		f, _ := openStream(t, srv.URL+"/stream?from="+from+"&q="+search).next()
 		assert.Equal(t, want, f.Arrived, search)
 		assert.Equal(t, want, f.Skipped+int64(len(f.Rows)), search)
+		f, _ = openStream(t, srv.URL+"/stream?held=yes&from="+from+"&q="+search).next()
+		slices.Sort(f.Missing)
+		assert.Len(t, slices.Compact(f.Missing), int(want), "a held list counts each call once: "+search)
+		assert.Equal(t, want, f.Arrived, search)
+		assert.Zero(t, f.Skipped, search)
 	}
 }
 
@@ -989,6 +995,7 @@ func TestEmptyListsAreLive(t *testing.T) {
 	} {
 		_, page := get(t, srv.URL+path)
 		assert.Equal(t, 1, strings.Count(page, note), path)
+		assert.Equal(t, path == "/events", strings.Contains(page, "event-filter"), "the form does not need a reload after the first event: "+path)
 		_, part := get(t, srv.URL+path, "X-Fragment", "1")
 		assert.Contains(t, part, note, path)
 	}

@@ -23,7 +23,7 @@ type adminRoute struct {
 // A handler returns the body of the response, or an error.
 type handler func(*admin, *http.Request) (any, error)
 
-// adminRoutes are the routes without parameters in the query.
+// adminRoutes are the routes without query parameters.
 var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/health", (*admin).getHealth},
 	{"GET", "/api/v1/sources", (*admin).listSources},
@@ -60,7 +60,7 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
 }
 
-// queryRoutes are the routes with parameters in the query. Their handlers check the parameters.
+// queryRoutes are the routes with query parameters. Their handlers check them.
 var queryRoutes = []adminRoute{
 	{"GET", "/api/v1/ledger", (*admin).getLedger},
 	{"DELETE", "/api/v1/destinations/{destination}", (*admin).removeDestination},

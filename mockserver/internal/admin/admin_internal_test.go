@@ -8,6 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestDocumentHasNoMergeKeys checks openapi.yaml for merge keys, which are not part of OpenAPI's YAML.
+func TestDocumentHasNoMergeKeys(t *testing.T) {
+	for line := range strings.Lines(string(openAPI)) {
+		assert.False(t, strings.HasPrefix(strings.TrimSpace(line), "<<:"), line)
+	}
+}
+
 // TestEveryRouteIsDocumented compares the routes with openapi.yaml. Tests in module collector
 // compare the responses.
 func TestEveryRouteIsDocumented(t *testing.T) {

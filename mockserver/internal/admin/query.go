@@ -171,7 +171,7 @@ func readWhere(conditions []string) (search.Query, error) {
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {
-			hint := "there are no parameters"
+			hint := "this resource has no parameters"
 			if len(q.known) > 0 {
 				hint = "the parameters are " + strings.Join(q.known, ", ")
 			}

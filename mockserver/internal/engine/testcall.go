@@ -15,8 +15,8 @@ import (
 )
 
 // SendTest sends a test call to all webhooks of a destination at the same time, without retries,
-// and returns the attempts. The call is not stored. The error reports a call that cannot be sent, for
-// example because the transform has no result for it.
+// and returns the attempts. The call is not stored. It returns an error if the request cannot be
+// created, for example because the transform has no result for the call.
 func (c *Collector) SendTest(ctx context.Context, d tracking.Destination, typ string) ([]tracking.Attempt, error) {
 	id := "test-" + strings.ToLower(rand.Text())
 	request, err := sender.NewCallRequest(&d.Settings, sender.Content{ID: id, Body: c.Redact(&d, testCall(typ, id)), Number: 1, At: time.Now(), Transform: c.Transform(&d)})

@@ -71,7 +71,7 @@ type callDestination struct {
 	Tries   int
 	Delay   string // why a pending call is not being attempted
 	Exists  bool   // whether the destination still exists, so that the call can be replayed
-	Signs   bool   // whether it also has webhooks, whose requests can be signed
+	Signs   bool   // whether the destination exists and sends to webhooks, which can be signed
 }
 
 const (

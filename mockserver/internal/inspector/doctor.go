@@ -95,7 +95,7 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "Half of a surrogate pair. Many receivers read U+FFFD.",
 }
 
-// recentCalls is the number of calls to select from.
+// recentCalls is the number of calls that the page lists.
 const recentCalls = 8
 
 func (in *Inspector) showSignatures(r *http.Request) (page.Response, error) {

@@ -30,7 +30,7 @@ type destinationForm struct {
 	Errors      []fieldProblem
 	typed       map[string]string    // typed values of optionFields, by name
 	Test        []attemptLine        // responses to a test call
-	TestProblem string               // why there is no test call
+	TestProblem string               // why the test call was not sent
 	Preview     *engine.Preview      // nil unless requested
 	Destination tracking.Destination // typed settings
 	Old         tracking.Destination // saved settings

@@ -169,9 +169,14 @@ func (f *follower) next() frame {
 		f.seen = end
 	})
 	if !complete {
-		more := max(0, f.matchesAfter(from, match)-out.Arrived)
+		orders := f.matchesAfter(from, match)
+		more := max(0, int64(len(orders))-out.Arrived)
 		out.Arrived += more
-		out.Skipped += more
+		if f.frozen {
+			out.Missing = slices.Concat(out.Missing, orders) // the browser ignores duplicates
+		} else {
+			out.Skipped += more
+		}
 	}
 	out.Now = time.Now().Unix()
 	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
@@ -231,7 +236,7 @@ func (f *follower) changed(out *frame, feed *history.Feed, match func(*history.I
 }
 
 // walk returns the newest changed items that match the filter and are not in the browser, newest first. It
-// examines at most frameChanges items; complete reports whether there were no others.
+// examines at most frameChanges items; complete reports whether it examined all changes.
 func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item, complete bool) {
 	n := 0
 	for i := range feed.Since(f.seen) {
@@ -246,15 +251,15 @@ func (f *follower) walk(feed *history.Feed, match func(*history.Item) bool) (fre
 	return fresh, n <= frameChanges
 }
 
-// matchesAfter returns the number of matching items after an order, up to the position of the follower.
-func (f *follower) matchesAfter(order int64, match func(*history.Item) bool) (n int64) {
+// matchesAfter returns the orders of the matching items after an order, up to the position of the follower.
+func (f *follower) matchesAfter(order int64, match func(*history.Item) bool) (orders []int64) {
 	f.in.c.History().Scan(f.seen.Order+1, func(i *history.Item) bool {
 		if i.Order > order && match(i) {
-			n++
+			orders = append(orders, i.Order)
 		}
 		return i.Order > order
 	})
-	return n
+	return orders
 }
 
 // oldest returns the order below which a row does not fit into the list.

@@ -85,7 +85,8 @@ func TestPictures(t *testing.T) {
 // settle waits until no call is pending, except at crm.
 func settle(t *testing.T, collector *engine.Collector) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	deadline := time.After(patience)
+	for {
 		changed := collector.History().Changed()
 		ledgers, err := collector.Ledger(t.Context())
 		require.NoError(t, err)
@@ -100,7 +101,7 @@ func settle(t *testing.T, collector *engine.Collector) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(time.Until(end)):
+		case <-deadline:
 			require.Fail(t, "calls are still pending", "%+v", ledgers)
 		}
 	}

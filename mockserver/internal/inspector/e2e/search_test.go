@@ -532,3 +532,38 @@ func TestBackRestoresSearchAndCall(t *testing.T) {
 	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
 	assert.Equal(t, before, eval[string](b, `location.search`))
 }
+
+// TestCallOpenedDuringBackStaysOpen opens a call while the list of the previous search is loading.
+func TestCallOpenedDuringBackStaysOpen(t *testing.T) {
+	t.Parallel()
+	b := shop(t)
+	b.set("#q", "type:track")
+	b.waitRows(3)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	b.wait(`location.search.includes('call=')`)
+	b.set("#q", "type:track user:ada")
+	b.waitRows(1)
+	b.wait(`location.search.includes('ada')`)
+	b.run(`document.activeElement.blur()`)
+	b.press(kb.Escape)
+	b.wait(`document.querySelector('#panel').hidden`)
+	b.run(`const load = fetch
+		const loaded = new Promise((done) => { window.loadList = done })
+		window.fetch = async (...what) => {
+			if (String(what[0]).startsWith('/?')) {
+				window.isLoading = true
+				await loaded
+			}
+			return load(...what)
+		}
+		undefined`)
+	b.run(`history.back()`)
+	b.wait(`window.isLoading`)
+	b.click(row(1) + " a")
+	b.waitText("#panel h2", "Signed Up")
+	b.run(`loadList()`)
+	b.waitRows(3)
+	b.wait(`!document.querySelector('#panel').classList.contains('is-busy')`)
+	assert.Equal(t, "Signed Up", b.text("#panel h2"))
+}

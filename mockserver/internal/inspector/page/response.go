@@ -120,7 +120,7 @@ func (s *Server) Write(w http.ResponseWriter, r *http.Request, res Response) {
 		}
 		http.Redirect(w, r, res.To, http.StatusSeeOther)
 		return
-	case block == "" && IsFragment(r): // an error
+	case block == "" && IsFragment(r): // an error page, without the layout
 		block, data = "main", res.Page
 	case block == "":
 		block = "layout"

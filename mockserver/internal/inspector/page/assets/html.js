@@ -13,7 +13,7 @@ export function parse(html) {
   return template.content
 }
 
-// request sends a request of a script. If the session has ended, it redirects to the login page.
+// request is fetch with the header X-Fragment. If the session has ended, it redirects to the login page.
 export async function request(url, options) {
   const response = await fetch(url, { ...options, headers: { 'X-Fragment': '1' } })
   if (response.status === 401) {

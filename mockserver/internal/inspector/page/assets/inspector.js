@@ -32,8 +32,8 @@ for (const tabs of document.querySelectorAll('[data-tabs]')) {
   })
 }
 
-// Copy buttons: the code next to the button, or the target of its link. Screen readers read the result in
-// the page, because they do not read the changed text of a button.
+// Copy buttons: the code next to the button, or the target of its link. A status element also
+// contains the result, because screen readers do not announce the changed text of a button.
 document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy], [data-copy-from], [data-copy-link]')
   if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return

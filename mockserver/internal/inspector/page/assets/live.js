@@ -425,6 +425,8 @@ const wide = matchMedia('(min-width: 901px)')
 
 let asked = 0 // sequence number of panel requests, to ignore late responses
 
+let selections = 0 // number of calls that were selected or closed
+
 let loading = '' // call that replaces the open one
 
 async function show(ref) {
@@ -474,6 +476,7 @@ function highlight() {
 const keyOf = (e) => e.dataset.key ?? e.getAttribute('href') ?? e.ariaLabel ?? 'summary of ' + e.parentElement.dataset.key
 
 async function select(ref, push) {
+  selections++
   clearTimeout(browsing)
   loading = ref
   highlight()
@@ -499,6 +502,7 @@ function close() {
   open = ''
   loading = ''
   asked++
+  selections++
   busy(panel, false)
   panel.hidden = true
   panel.replaceChildren()
@@ -593,13 +597,12 @@ addEventListener('popstate', async (event) => {
   const { q = '', call = '' } = event.state ?? {}
   session = false
   if (!call && (open || loading)) close()
-  const mine = asked
+  const mine = selections
   if (q !== applied || asking) {
     search.set(q)
     if (!(await refresh(q))) return
   }
-  // select stores the applied search in the history entry, so the list must be loaded first.
-  if (call && call !== open && mine === asked) select(call, false)
+  if (call && call !== open && mine === selections) select(call, false) // stores the applied search in the history entry, so the list must be loaded first
 })
 
 /* All destinations of a row, on hover and focus. */
