@@ -18,7 +18,6 @@ func TestDocumentHasNoMergeKeys(t *testing.T) {
 // TestEveryRouteIsDocumented compares the routes with openapi.yaml. Tests in module collector
 // compare the responses.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	assert.NotContains(t, string(openAPI), "<<", "OpenAPI has no merge keys")
 	documented := map[string]bool{}
 	path := ""
 	for line := range strings.Lines(string(openAPI)) {

@@ -78,12 +78,13 @@ func TestRowsNameFailingDestinationsOnOneLine(t *testing.T) {
 	b.open("/") // a scroll event of the previous layout would close the popover
 	b.waitText(row(1)+" .c-state", "failed: alerts 404+4")
 	states := func() string { return b.text("#tip:popover-open") }
-	for until := time.Now().Add(patience); !strings.Contains(states(), "alerts: failed 404") && time.Now().Before(until); {
+	shown := ""
+	for until := time.Now().Add(patience); !strings.Contains(shown, "alerts: failed 404") && time.Now().Before(until); shown = states() {
 		b.point("h1, #count") // an update of the page can move the row away from the pointer
 		b.point(row(1) + " .c-state")
 	}
-	assert.Contains(t, states(), "alerts: failed 404")
-	assert.Contains(t, states(), "warehouse: delivered")
+	assert.Contains(t, shown, "alerts: failed 404")
+	assert.Contains(t, shown, "warehouse: delivered")
 	b.point("h1, #count")
 	b.wait(`document.querySelector('#tip:popover-open') === null`)
 	b.press("j")
