@@ -177,8 +177,7 @@ func TestCollectorContinuesAfterTrimmedCalls(t *testing.T) {
 	})
 }
 
-// TestLostCallsExpire checks that a pending call fails if the cluster has lost it, and that old calls can
-// then be removed.
+// TestLostCallsExpire checks that a pending call fails when it expires if the cluster has lost it.
 func TestLostCallsExpire(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
