@@ -132,9 +132,9 @@ func (c *Client) Alias(m *Alias) error { return c.Enqueue(context.Background(), 
 //
 // Enqueue waits for Config.Spool to open, for files in Config.Spool to be removed, and,
 // under Block, for free memory or disk space. ctx limits this wait. If ctx is already done
-// when Enqueue is called, Enqueue still waits up to a second for Config.Spool to open. It also waits up to a
-// second while another goroutine's first call reads the configuration. ctx
-// does not affect the delivery of a queued call. Config.Value receives ctx.
+// when Enqueue is called, Enqueue still waits up to a second for Config.Spool to open. It
+// also waits up to a second while another goroutine's first call reads the configuration.
+// ctx does not affect the delivery of a queued call. Config.Value receives ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
 	var err error

@@ -328,8 +328,8 @@ func (k *call) appendMap(dst []byte, n *mapName, name string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendProps appends the traits or properties and a comma. It appends nothing if there are
-// none.
+// appendProps appends the traits or properties and a comma. It appends nothing if they are
+// empty.
 func (k *call) appendProps(dst []byte) (out []byte, err error) {
 	n := k.propsName
 	switch {

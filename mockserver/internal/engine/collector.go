@@ -141,8 +141,8 @@ func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) 
 	return c.config.Journal.Verify(ctx)
 }
 
-// apply switches to new settings. replan reports that the plans may have changed, so that waiting calls
-// must be checked again. The caller must hold the lock changing.
+// apply switches to new settings. If replan is set, the plans may have changed, and waiting calls are
+// checked again. The caller must hold the lock changing.
 func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings, replan bool) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)

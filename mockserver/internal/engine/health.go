@@ -97,7 +97,7 @@ func (c *Collector) statusOf(w *delivery.Worker) DestinationStatus {
 	d := w.Destination()
 	s := DestinationStatus{Destination: d.Name, Status: w.Status(), Since: w.Attachment().Since, Measures: c.destinationStats.Of(d.Name)}
 	s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(d.Name, w.CountsSince())
-	s.State = s.state(!d.Disabled && !w.IsStopped()) // a stopped worker is being removed
+	s.State = s.state(!d.Disabled && !c.isBeingRemoved(w))
 	return s
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWaitEndsIfTheCollectorHangs checks that a request that gets no response does not extend a wait by
-// requestTimeout.
+// TestWaitEndsIfTheCollectorHangs checks that a request without a response extends a wait by grace at most.
 func TestWaitEndsIfTheCollectorHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client{url: "http://127.0.0.1:1", requester: &http.Client{Transport: hangingTransport{}}}

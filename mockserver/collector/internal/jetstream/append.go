@@ -240,7 +240,7 @@ func (j *Journal) dropIdle(l *sourceWriter) {
 	}
 }
 
-// acquireSlot waits for a slot, for PublishTimeout at most. It reports whether it has acquired a slot.
+// acquireSlot waits up to PublishTimeout for a slot. It reports whether it has acquired one.
 func (w *sourceWriter) acquireSlot() bool {
 	select {
 	case w.slots <- struct{}{}:

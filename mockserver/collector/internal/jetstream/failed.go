@@ -52,9 +52,9 @@ func callsMessage(subject string, calls []tracking.Call, traces event.Traces) *n
 	return m
 }
 
-// eachFailed calls f with each message of FAILED for a destination, oldest first, and with the mark of the
-// message's replayed calls. It skips the messages of a detached destination with the same name: Detach may
-// have been interrupted before it removed them.
+// eachFailed calls f with each message of FAILED for a destination, oldest first, and with its mark, which
+// contains the replayed calls. It skips messages from before the destination was attached, because an
+// interrupted Detach leaves them in FAILED.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(m *record.FailedMessage, replayed record.Mark) error) error {
 	list, err := j.Measure(ctx, record.StreamFailed)
 	if err != nil {

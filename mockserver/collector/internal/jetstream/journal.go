@@ -161,9 +161,9 @@ func (j *Journal) follow() {
 	}
 }
 
-// skipTrimmed continues with the base if other processes have removed messages that this process has not
-// read, for example because it was cut off for longer than Options.Keep. It reports whether the ledger contains
-// the calls and outcomes up to the given messages.
+// skipTrimmed replaces the ledger with the stored base if another process has removed messages of CALLS that
+// this process has not read. This happens if it was cut off for longer than Options.Keep. It reports whether
+// the ledger then includes the given messages of CALLS and OUTCOMES.
 func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 	var base *ledger.Ledger
 	err := j.Retry(j.Ctx, func(ctx context.Context) (err error) {

@@ -44,8 +44,8 @@ func (j *Journal) isCurrent(o *record.Outcome) bool {
 	return j.ledger.With(o.Destination, func(a *ledger.Account) { same = a.Attached == o.Attached }) && same
 }
 
-// SettleFor applies the outcomes of some messages of CALLS that were stored since shortly before a time.
-// Another process may have been killed just after it had stored these outcomes.
+// SettleFor applies the outcomes of the given messages of CALLS. It reads the outcomes stored after since and
+// shortly before. Another process may have been killed just after it had stored these outcomes.
 func (j *Journal) SettleFor(ctx context.Context, destination string, since time.Time, messages []uint64) error {
 	came := map[uint64]bool{}
 	for _, seq := range messages {
@@ -87,8 +87,8 @@ func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match fu
 	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
 }
 
-// unsettledBefore returns the time before which stored outcomes have been applied by time t: by their process,
-// or by a process that has received their messages again.
+// unsettledBefore returns the start of the search for outcomes that may not be applied at time t. Earlier
+// outcomes have been applied by their process, or by a process that has received their messages again.
 func unsettledBefore(t time.Time) time.Time { return t.Add(-settleWithinShared) }
 
 // settleWithin is the longest time between storing an outcome and applying it. If the process is killed

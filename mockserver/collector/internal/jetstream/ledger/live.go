@@ -146,13 +146,14 @@ func (l *Live) Position() (calls, outcomes uint64) {
 	return l.ledger.Calls, l.ledger.Outcomes
 }
 
-// Skip replaces the ledger with a base if messages of CALLS that may be missing were not read. The caller
-// must no longer use the base. Skip reports whether the ledger then contains both messages.
+// Skip replaces the ledger with the base if the ledger has not read all messages of CALLS up to
+// base.Purged, which may be removed. It takes ownership of the base. It reports whether the ledger then
+// includes the given messages of CALLS and OUTCOMES.
 func (l *Live) Skip(base *Ledger, calls, outcomes uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ledger.Calls < base.Purged {
-		base.Outcomes = max(base.Outcomes, l.ledger.Outcomes) // outcomes that were read do not change the base
+		base.Outcomes = max(base.Outcomes, l.ledger.Outcomes) // the base contains all outcomes that the ledger has read
 		l.ledger = base
 		l.notify()
 	}

@@ -237,7 +237,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 		return nil
 	}
 	s, err := q.bodies(it)
-	if store.IsMissing(err) && it.Places != nil { // the number of calls in a missing message is otherwise unknown
+	if store.IsMissing(err) && it.Places != nil { // a first attempt has no places, and the number of calls in a missing message is unknown
 		q.failUnreadable(it)
 		return nil
 	}

@@ -45,8 +45,8 @@ func (set *Set) storing(destination string, failed []tracking.Call) (stored func
 type Settler interface {
 	// Settle schedules the next attempt and stores failed calls in FAILED.
 	Settle(o *record.Outcome, failed []tracking.Call, traces event.Traces) error
-	// SettleFor settles the outcomes of some messages of CALLS that were stored since a time, or shortly
-	// before.
+	// SettleFor settles the outcomes of the given messages of CALLS. It reads the outcomes stored after
+	// since and shortly before.
 	SettleFor(ctx context.Context, destination string, since time.Time, messages []uint64) error
 	// SettleSince settles all outcomes stored since a time, and some stored shortly before.
 	SettleSince(ctx context.Context, destination string, since time.Time) error
