@@ -1,6 +1,6 @@
 # `make` lists all targets.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race check lint api fmt quickstart fuzz account bench figures chart model spool durable damage simulate order formats nemesis load e2e pictures terminal docs docs-preview cross modules ci
+.PHONY: help tools test race check lint api fmt quickstart fuzz account bench figures model spool durable damage simulate order formats nemesis load e2e pictures terminal docs docs-preview cross modules ci
 
 help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,12 +56,8 @@ fuzz: ## run each fuzz target of all modules for FUZZTIME (30s)
 bench: ## measure the client and other libraries: 15 minutes, or one with BENCH=-quick
 	go run ./bench $(BENCH)
 
-figures: ## write bench/figures.json into the documents; update it with make bench BENCH='-record bench/figures.json'
+figures: ## write bench/figures.json into the documents, and draw the chart; update it with make bench BENCH='-record bench/figures.json'
 	go run ./bench -render .
-	go run ./bench -draw docs/performance.md
-
-chart: ## draw the table in docs/performance.md as a chart
-	go run ./bench -draw docs/performance.md
 
 ACCOUNT_SEEDS ?= 3000
 account: ## run the client's randomized accounting test with ACCOUNT_SEEDS (3000) seeds

@@ -2,17 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"html"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// A chart shows the table of costs in docs/performance.md as bars. There is one bar for each
-// combination of a workload and a client.
+// A chart shows the CPU rows of the block client as bars. There is one bar for each combination of a
+// workload and a client.
 type chart struct {
 	clients   []string // the others are compared with the first client
 	workloads []bars
@@ -25,65 +24,31 @@ type bars struct {
 	labels []string  // the texts in the cells of the table
 }
 
-var errNoTable = errors.New("no cost table: its first cell must be empty, and its rows must contain a time in µs and ratios with ×")
-
-// readChart finds the table in a Markdown text. The cells of the first client are times in µs, and
-// the others are ratios with ×. If a cell is a range, the bar shows the middle of the range. Rows
-// with other cells are ignored.
-func readChart(markdown string) (c chart, err error) {
-	for line := range strings.Lines(markdown) {
-		cells := cellsOf(line)
-		switch {
-		case len(cells) > 2 && cells[0] == "" && len(c.workloads) == 0:
-			c.clients = cells[1:]
-		case len(c.clients) > 0 && len(cells) == len(c.clients)+1:
-			if b, ok := readBars(cells); ok {
-				c.workloads = append(c.workloads, b)
-			}
-		case len(c.workloads) > 0:
-			return c, nil
+// chart returns the chart of the figures. The figures of the first client are times in µs, and the
+// others are ratios. If a ratio is a range, the bar shows the middle of the range.
+func (f figures) chart() (c chart, err error) {
+	for i, row := range f.Blocks["client"] {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		if i == 0 {
+			c.clients = cells
 		}
-	}
-	if len(c.workloads) == 0 {
-		return chart{}, errNoTable
-	}
-	return c, nil
-}
-
-// cellsOf returns the cells of a table row. It returns nil if the line is not a table row.
-func cellsOf(line string) (cells []string) {
-	line = strings.TrimSpace(line)
-	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
-		return nil
-	}
-	for cell := range strings.SplitSeq(line[1:len(line)-1], "|") {
-		cells = append(cells, strings.TrimSpace(cell))
-	}
-	return cells
-}
-
-func readBars(cells []string) (b bars, ok bool) {
-	b = bars{name: cells[0], labels: cells[1:]}
-	base, isTime := strings.CutSuffix(cells[1], " µs")
-	first, err := strconv.ParseFloat(base, 64)
-	if !isTime || err != nil {
-		return b, false
-	}
-	b.cpu = []float64{first}
-	for _, cell := range cells[2:] {
-		text, isRatio := strings.CutSuffix(cell, " ×")
-		low, high, isRange := strings.Cut(text, "–")
-		if !isRange {
-			high = low
+		if !strings.Contains(row, "{cpu/") {
+			continue
 		}
-		least, err := strconv.ParseFloat(low, 64)
-		most, err2 := strconv.ParseFloat(high, 64)
-		if !isRatio || err != nil || err2 != nil {
-			return b, false
+		b := bars{name: cells[0]}
+		unit := 1.0
+		for _, cell := range cells[1:] {
+			v := f.Figures[strings.Trim(cell, "{}")]
+			low, high, _ := strings.Cut(v.Value, "–")
+			least, bad := strconv.ParseFloat(low, 64)
+			most, bad2 := strconv.ParseFloat(cmp.Or(high, low), 64)
+			err = errors.Join(err, bad, bad2)
+			b.cpu, b.labels = append(b.cpu, unit*(least+most)/2), append(b.labels, v.String())
+			unit = b.cpu[0]
 		}
-		b.cpu = append(b.cpu, first*(least+most)/2)
+		c.workloads = append(c.workloads, b)
 	}
-	return b, true
+	return c, err
 }
 
 // A palette contains the colors of a picture. They are the colors of text, of secondary text, of the
@@ -158,23 +123,11 @@ func (c chart) describe() string {
 	return "CPU for each call. " + strings.Join(all, "; ")
 }
 
-// draw draws the table in a Markdown file. It writes the pictures bench-light.svg and bench-dark.svg
-// to a directory.
-func draw(markdown, dir string) error {
-	text, err := os.ReadFile(markdown)
-	if err != nil {
-		return err
-	}
-	c, err := readChart(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", markdown, err)
-	}
+// pictures returns the pictures of the chart, keyed by the names of their files in docs.
+func (c chart) pictures() map[string][]byte {
+	all := map[string][]byte{}
 	for name, p := range palettes {
-		if err := os.WriteFile(chartFile(dir, name), c.svg(p), 0o644); err != nil {
-			return err
-		}
+		all["bench-"+name+".svg"] = c.svg(p)
 	}
-	return nil
+	return all
 }
-
-func chartFile(dir, palette string) string { return filepath.Join(dir, "bench-"+palette+".svg") }

@@ -11,49 +11,39 @@ import (
 	"testing"
 )
 
-const table = `
-| other | table |
-|---|---|
-| a | 1 µs |
+var charted = figures{
+	Figures: map[string]figure{
+		"cpu/L/ours": {Value: "3.5", Unit: "µs"}, "cpu/L/v3": {Value: "8–12", Unit: "×"},
+		"cpu/S/ours": {Value: "0.25", Unit: "µs"}, "cpu/S/v3": {Value: "4", Unit: "×"},
+	},
+	Blocks: map[string][]string{"client": {
+		"| | ours | theirs <v3> |", "|---|--:|--:|",
+		"| L, batches of 20 | {cpu/L/ours} | {cpu/L/v3} |", "| S & more | {cpu/S/ours} | {cpu/S/v3} |", "| connections | {connections} | |",
+	}},
+}
 
-text
-
-| | ours | theirs <v3> |
-|---|--:|--:|
-| L, batches of 20 | 3.5 µs | 10 × |
-| S & more | 0.25 µs | 4 × |
-| allocations | 0.09, none in the caller | 67 |
-| connections | 4 | 2,202 |
-
-| | later | table |
-|---|--:|--:|
-| not read | 1 µs | 2 × |
-`
-
-func TestReadChart(t *testing.T) {
-	c, err := readChart(table)
+func TestChart(t *testing.T) {
+	c, err := charted.chart()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := chart{
 		clients: []string{"ours", "theirs <v3>"},
 		workloads: []bars{
-			{"L, batches of 20", []float64{3.5, 35}, []string{"3.5 µs", "10 ×"}},
+			{"L, batches of 20", []float64{3.5, 35}, []string{"3.5 µs", "8–12 ×"}},
 			{"S & more", []float64{0.25, 1}, []string{"0.25 µs", "4 ×"}},
 		},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v\nwant %+v", c, want)
 	}
-	for _, text := range []string{"", "no table", "| a | b | c |\n|---|---|---|\n| x | 1 µs | 2 × |\n", "| | a | b |\n|---|---|---|\n| x | 1 ms | 2 × |\n"} {
-		if _, err := readChart(text); !errors.Is(err, errNoTable) {
-			t.Errorf("%q: %v", text, err)
-		}
+	if _, err := (figures{Blocks: charted.Blocks}).chart(); err == nil {
+		t.Error("missing figures are not reported")
 	}
 }
 
 func TestBarsAreToScale(t *testing.T) {
-	c, err := readChart(table)
+	c, err := charted.chart()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,25 +71,24 @@ func TestBarsAreToScale(t *testing.T) {
 	if !bytes.Equal(picture, c.svg(palettes["light"])) {
 		t.Error("drawn again it differs")
 	}
-	if !strings.Contains(string(picture), "theirs &lt;v3&gt; 10 ×") {
+	if !strings.Contains(string(picture), "theirs &lt;v3&gt; 8–12 ×") {
 		t.Errorf("the picture has no description: %s", picture)
 	}
 }
 
-// The pictures in docs/performance.md and README.md show the table in docs/performance.md.
-func TestPicturesMatchTable(t *testing.T) {
-	text, err := os.ReadFile("../docs/performance.md")
+func TestPicturesMatchFigures(t *testing.T) {
+	f, err := readFigures("figures.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := readChart(string(text))
+	c, err := f.chart()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, p := range palettes {
-		drawn, err := os.ReadFile(chartFile("../docs", name))
-		if err != nil || !bytes.Equal(drawn, c.svg(p)) {
-			t.Errorf("%s does not show the table in docs/performance.md: run make chart (%v)", chartFile("docs", name), err)
+	for name, picture := range c.pictures() {
+		drawn, err := os.ReadFile("../docs/" + name)
+		if err != nil || !bytes.Equal(drawn, picture) {
+			t.Errorf("docs/%s does not show figures.json: run make figures (%v)", name, err)
 		}
 	}
 }

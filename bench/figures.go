@@ -109,11 +109,20 @@ func figureDocuments(root string) ([]string, error) {
 	return append(files, filepath.Join(root, "README.md")), err
 }
 
-// renderAll writes the figures of bench/figures.json to the documents below root.
+// renderAll writes the figures of bench/figures.json to the documents below root, and draws their chart.
 func renderAll(root string) error {
 	f, err := readFigures(filepath.Join(root, "bench", "figures.json"))
 	if err != nil {
 		return err
+	}
+	c, err := f.chart()
+	if err != nil {
+		return err
+	}
+	for name, picture := range c.pictures() {
+		if err := os.WriteFile(filepath.Join(root, "docs", name), picture, 0o644); err != nil {
+			return err
+		}
 	}
 	files, err := figureDocuments(root)
 	if err != nil {

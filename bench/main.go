@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -94,14 +93,11 @@ func main() {
 	flag.IntVar(&b.cluster.sources, "sources", 1, "cluster: number of sources per collector")
 	flag.BoolVar(&b.cluster.deliver, "deliver", false, "cluster: deliver the calls")
 	record := flag.String("record", "", "update this file of figures with the results")
-	render := flag.String("render", "", "do not measure; write the figures of bench/figures.json into the documents in this directory")
-	markdown := flag.String("draw", "", "do not measure; draw the cost table of this Markdown file as pictures in its directory")
+	render := flag.String("render", "", "do not measure; write the figures of bench/figures.json into the documents in this directory, and draw their chart")
 	flag.Usage = usageText
 	flag.Parse()
 	b.clients = strings.Split(*names, ",")
 	switch {
-	case *markdown != "":
-		exit(draw(*markdown, filepath.Dir(*markdown)))
 	case *render != "":
 		exit(renderAll(*render))
 	case *record != "" && (b.quick || b.workload != ""):
