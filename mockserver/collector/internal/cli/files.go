@@ -42,10 +42,13 @@ func openFile(cmd *cobra.Command, path, content string) (io.ReadCloser, int64, e
 	return f, size, nil
 }
 
-// cancelable returns a reader of in whose reads fail once ctx ends. Reads of a terminal cannot be canceled.
+var errCanceled = errors.New("canceled")
+
+// cancelable returns a reader of in whose reads fail with errCanceled once ctx ends. Reads of a terminal
+// cannot be canceled.
 func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
 	r, w := io.Pipe()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errors.New("canceled")) })
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errCanceled) })
 	go func() {
 		_, err := io.Copy(w, in)
 		_ = w.CloseWithError(err)

@@ -132,7 +132,7 @@ func (f *mcpFlags) run(cmd *cobra.Command) (err error) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "waiting for an MCP client on standard input; press Ctrl-D to quit")
 	}
 	// The end of ctx ends the input and the tools. Run then returns after the last response.
-	if err := server.Run(context.WithoutCancel(ctx), newStdio(ctx, cmd.InOrStdin(), cmd.OutOrStdout())); err != nil {
+	if err := server.Run(context.WithoutCancel(ctx), newStdio(cancelable(ctx, cmd.InOrStdin()), cmd.OutOrStdout())); err != nil {
 		return fmt.Errorf("standard input or output: %w: let an MCP client start this command", err)
 	}
 	return nil

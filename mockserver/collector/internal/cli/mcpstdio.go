@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -17,23 +18,23 @@ import (
 // mcp.IOTransport, it responds to an invalid message with an error, as JSON-RPC requires, and it waits
 // for the responses to running calls at the end of the input.
 type lineConn struct {
-	end      <-chan struct{} // closed to end the input
-	lines    chan inputLine
-	inputErr error // set before lines is closed
-	closed   chan struct{}
+	input io.Closer
+	lines *bufio.Reader // of input
 
 	writing sync.Mutex // guards out
 	out     io.Writer
 
-	mu        sync.Mutex          // guards calls
-	calls     map[jsonrpc.ID]bool // calls without a response
-	responded chan struct{}       // receives a value after a response; has a buffer
+	mu     sync.Mutex          // guards the fields below
+	calls  map[jsonrpc.ID]bool // calls without a response
+	closed bool
+	ended  sync.Cond // signals that a call has a response, or that the connection is closed
 }
 
-// newStdio returns a transport that reads messages from in until ctx ends, and writes messages to out.
-func newStdio(ctx context.Context, in io.Reader, out io.Writer) mcp.Transport {
-	s := &lineConn{end: ctx.Done(), lines: make(chan inputLine), closed: make(chan struct{}), out: out, calls: map[jsonrpc.ID]bool{}, responded: make(chan struct{}, 1)}
-	go s.readLines(bufio.NewReader(in)) // reads of standard input cannot be canceled
+// newStdio returns a transport that reads messages from in, and writes messages to out. Close must end
+// reads of in.
+func newStdio(in io.ReadCloser, out io.Writer) mcp.Transport {
+	s := &lineConn{input: in, lines: bufio.NewReader(in), out: out, calls: map[jsonrpc.ID]bool{}}
+	s.ended.L = &s.mu
 	return s
 }
 
@@ -43,32 +44,28 @@ func (s *lineConn) Connect(context.Context) (mcp.Connection, error) { return s, 
 // SessionID implements mcp.Connection.
 func (*lineConn) SessionID() string { return "" }
 
-// Close implements mcp.Connection. The server calls it once.
+// Close implements mcp.Connection.
 func (s *lineConn) Close() error {
-	close(s.closed)
-	return nil
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.ended.Broadcast()
+	return s.input.Close()
 }
 
 // Read returns the next valid message, and responds to the others. At the end of the input, it first waits
 // until every call has its response, because the server cancels running calls when Read returns an error.
 func (s *lineConn) Read(context.Context) (jsonrpc.Message, error) {
 	for {
-		var line inputLine
-		var more bool
-		err := io.EOF
-		select {
-		case line, more = <-s.lines:
-			if !more {
-				err = s.inputErr
-			}
-		case <-s.end:
-		case <-s.closed:
-		}
-		if !more {
+		line, size, err := readLine(s.lines)
+		if err != nil && (err != io.EOF || size == 0) {
 			s.awaitResponses()
+			if errors.Is(err, errCanceled) || errors.Is(err, io.ErrClosedPipe) {
+				err = io.EOF
+			}
 			return nil, err
 		}
-		message, problem := line.message()
+		message, problem := decodeMessage(line, size)
 		switch {
 		case problem != nil:
 			response, _ := json.Marshal(errorResponse{JSONRPC: "2.0", Error: problem}) // cannot fail
@@ -93,18 +90,10 @@ func (s *lineConn) expectResponse(message jsonrpc.Message) {
 
 // awaitResponses waits until each call has a response, or the connection is closed.
 func (s *lineConn) awaitResponses() {
-	for {
-		s.mu.Lock()
-		open := len(s.calls)
-		s.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		select {
-		case <-s.responded:
-		case <-s.closed:
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.calls) > 0 && !s.closed {
+		s.ended.Wait()
 	}
 }
 
@@ -121,10 +110,7 @@ func (s *lineConn) Write(_ context.Context, message jsonrpc.Message) error {
 		s.mu.Lock()
 		delete(s.calls, response.ID)
 		s.mu.Unlock()
-		select {
-		case s.responded <- struct{}{}:
-		default:
-		}
+		s.ended.Broadcast()
 	}
 	return nil
 }
@@ -136,36 +122,16 @@ func (s *lineConn) writeLine(message []byte) error {
 	return err
 }
 
-// An inputLine is a line of the input.
-type inputLine struct {
-	text []byte // without surrounding white space; only a part if size exceeds maxMessage
-	size int    // in bytes
-}
-
-// readLines sends each line to the channel, until the input ends or the connection is closed.
-func (s *lineConn) readLines(in *bufio.Reader) {
-	defer close(s.lines)
-	for s.inputErr == nil {
-		var line inputLine
-		line, s.inputErr = readLine(in)
-		select {
-		case s.lines <- line:
-		case <-s.closed:
-			return
-		}
-	}
-}
-
-// readLine reads a line. If err is not nil, the line is the last one.
-func readLine(in *bufio.Reader) (line inputLine, err error) {
+// readLine reads a line of size bytes. The line is only a part of it if size exceeds maxMessage. An error
+// can follow the last line.
+func readLine(in *bufio.Reader) (line []byte, size int, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
-		if line.size += len(part); line.size <= maxMessage {
-			line.text = append(line.text, part...)
+		if size += len(part); size <= maxMessage {
+			line = append(line, part...)
 		}
 		if err != bufio.ErrBufferFull {
-			line.text = bytes.TrimSpace(line.text)
-			return line, err
+			return line, size, err
 		}
 	}
 }
@@ -178,19 +144,20 @@ type errorResponse struct {
 	Error   *jsonrpc.Error `json:"error"`
 }
 
-// message returns the message in a line, or the error to respond with. Both are nil if the line is empty.
-func (l *inputLine) message() (jsonrpc.Message, *jsonrpc.Error) {
-	if l.size > maxMessage {
+// decodeMessage returns the message in a line, or the error to respond with. Both are nil if the line is
+// blank.
+func decodeMessage(line []byte, size int) (jsonrpc.Message, *jsonrpc.Error) {
+	if size > maxMessage {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
 	}
-	if len(l.text) == 0 {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil, nil
 	}
 	var value json.RawMessage
-	if err := json.Unmarshal(l.text, &value); err != nil {
+	if err := json.Unmarshal(line, &value); err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "invalid JSON: " + err.Error() + "; send one JSON-RPC message per line"}
 	}
-	message, err := jsonrpc.DecodeMessage(l.text)
+	message, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: `not a JSON-RPC message; send an object with "jsonrpc":"2.0" and "method", not a batch`}
 	}
