@@ -19,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -313,7 +314,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 func (c *call) failed() error {
 	var names []string
 	for _, d := range c.Destinations {
-		if d.State == "failed" {
+		if d.State == tracking.StateFailed {
 			names = append(names, d.Destination)
 		}
 	}
@@ -328,7 +329,7 @@ func (c *call) failed() error {
 func (c *call) pendingAt(all []destination) (pending []destination) {
 	for _, d := range all {
 		receives := len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)
-		isFinal := func(s callState) bool { return s.Destination == d.Name && s.State != "pending" }
+		isFinal := func(s export.State) bool { return s.Destination == d.Name && s.State != tracking.StatePending }
 		if receives && !slices.ContainsFunc(c.Destinations, isFinal) {
 			pending = append(pending, d)
 		}
