@@ -231,7 +231,8 @@ func TestEachFlippedBit(t *testing.T) {
 	}
 }
 
-// isDescription reports whether a file describes a stream. A stream's description is written once.
+// isDescription reports whether a file describes a stream. Its content does not depend on the end of the
+// process.
 func isDescription(file string) bool { return strings.HasPrefix(filepath.Base(file), "meta.") }
 
 var journalBlock = regexp.MustCompile(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`)
