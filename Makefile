@@ -76,7 +76,7 @@ spool: ## kill a process with a spool SPOOL_KILLS (50) times, and send a backlog
 
 COLLECTOR = ./mockserver/collector
 durable: ## test crashes, power cuts, clusters and undeliverable calls at full length
-	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/jetstream
+	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 JOURNAL_STARTS=20 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster|StartConcurrently' $(COLLECTOR)/internal/jetstream
 	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_RETRY_AFTER_KILLS=10 COLLECTOR_RELAY_KILLS=40 COLLECTOR_TRANSFORM_KILLS=20 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
 
 JOURNAL_FLIPS ?= 100

@@ -128,7 +128,7 @@ func TestClusterSurvivesServerLoss(t *testing.T) {
 	tally := newTally(t)
 	config := childConfig{
 		Options: jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}},
-		Senders: 2, Batch: 20, Rate: 50 * time.Millisecond, Slow: time.Millisecond,
+		Senders: 2, Batch: 5, Rate: 200 * time.Millisecond, Slow: time.Millisecond,
 	}
 	var children [2]*process
 	var reports []chan struct{} // closed when a child's output is processed

@@ -22,7 +22,7 @@ func TestCollectorsStartConcurrently(t *testing.T) {
 	}
 	t.Parallel() // the test mostly waits
 	c := startCluster(t)
-	for round := range times("JOURNAL_STARTS", 3) {
+	for round := range times("JOURNAL_STARTS", 2) {
 		options := jetstream.Options{Name: fmt.Sprint("round", round), NATS: &jetstream.NATS{URL: c.url()}}
 		var journals [4]*jetstream.Journal
 		var starting sync.WaitGroup

@@ -28,6 +28,14 @@ func filled(t testing.TB) string {
 	return dir
 }
 
+// copyOf returns a copy of the directory of a closed journal.
+func copyOf(t testing.TB, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	ok(t, jetstream.CopyDir(to, dir))
+	return to
+}
+
 func flip(t testing.TB, path string, at float64) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -97,11 +105,12 @@ var damages = map[string]struct {
 }
 
 func TestDamagedStoreIsRejectedWithInstructions(t *testing.T) {
+	undamaged := filled(t)
 	for name, damage := range damages {
 		for _, stopped := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, stopped %v", name, stopped), func(t *testing.T) {
 				t.Parallel()
-				dir := filled(t)
+				dir := copyOf(t, undamaged)
 				if !stopped {
 					asKilled(t, dir)
 				}
@@ -119,8 +128,9 @@ func TestDamagedStoreIsRejectedWithInstructions(t *testing.T) {
 						t.Errorf("the error does not contain %s: %v", want, err)
 					}
 				}
+				after := contents(t, dir)
 				for file, was := range before {
-					if now := contents(t, dir)[file]; now != was && !isKept(t, dir, was) {
+					if now := after[file]; now != was && !isKept(t, dir, was) {
 						t.Errorf("%s was changed, and not kept as it was", file)
 					}
 				}
@@ -195,6 +205,8 @@ func checkUsable(t *testing.T, dir string) {
 // TestRetriesAreRestoredAfterAKill empties RETRY, as a power cut can do. The calls must remain
 // pending and be retried.
 func TestRetriesAreRestoredAfterAKill(t *testing.T) {
+	undamaged := filled(t)
+	asKilled(t, undamaged)
 	for name, damage := range map[string]func(t *testing.T, msgs string){
 		"no files":          func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },
 		"empty blocks":      func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { ok(t, os.Truncate(f, 0)) }) },
@@ -203,8 +215,7 @@ func TestRetriesAreRestoredAfterAKill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := filled(t)
-			asKilled(t, dir)
+			dir := copyOf(t, undamaged)
 			damage(t, filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk")))
 			j := open(t, jetstream.Options{Dir: dir})
 			before := verified(t, j, "d")

@@ -25,7 +25,7 @@ import (
 func failingStreams(t *testing.T) (*Journal, journal.Lease, *mute) {
 	t.Helper()
 	streams := &mute{Streams: fakeStreams(t)}
-	j, err := openOn(t.Context(), Options{Keep: time.Hour}, streams, streams)
+	j, err := openOn(t.Context(), Options{Keep: 2 * time.Minute}, streams, streams)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	<-j.previous.settled
@@ -76,7 +76,7 @@ func TestListingWaitsForFailedCalls(t *testing.T) {
 		},
 		"expired call": func(t *testing.T, j *Journal, l journal.Lease) {
 			l.Return()
-			time.Sleep(2 * time.Hour)
+			time.Sleep(5 * time.Minute)
 			_ = j.Trim(t.Context()) // Trim may fail
 		},
 	} {
@@ -206,7 +206,7 @@ func TestSecondOutcomeOfAnAttemptIsNotListed(t *testing.T) {
 		calls, err := j.Measure(t.Context(), record.StreamCalls)
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 
 		second := record.Outcome{Destination: "crm", Ref: record.Ref{Seq: calls.LastSeq}, Attempt: 1, Failed: []record.Failure{{Reason: "gone"}}}
 		j.ledger.With("crm", func(a *ledger.Account) { second.Attached = a.Attached })

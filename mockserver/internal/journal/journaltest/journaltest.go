@@ -807,7 +807,7 @@ func storedByAppend(t *testing.T, o Options) {
 	attach(t, j, "d")
 	var stored atomic.Int64
 	var wg sync.WaitGroup
-	for i := range 40 {
+	for i := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
 			defer cancel()

@@ -147,7 +147,7 @@ func stateWatch(t *testing.T, s state.Store) {
 // stateKeysDuringChanges lists keys during changes. Each list must end, and must contain every key that
 // exists the whole time.
 func stateKeysDuringChanges(t *testing.T, s state.Store) {
-	const lists = 200
+	const lists = 80
 	kept := []string{"a.first", "a.last"}
 	stop := make(chan struct{})
 	var changes sync.WaitGroup

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -163,7 +162,7 @@ func (c *consumer) wants(m *message) bool {
 }
 
 func matchesAny(patterns []string, subject string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return server.SubjectMatchesFilter(subject, p) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(subject, p) })
 }
 
 // last returns the last sequence number of the stream on the consumer's server.

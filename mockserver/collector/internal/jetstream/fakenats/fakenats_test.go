@@ -242,6 +242,17 @@ func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
 	return outcome("ended", err)
 }
 
+// TestMatchesLikeRealServer compares the matching of subjects with the function of the real server.
+func TestMatchesLikeRealServer(t *testing.T) {
+	t.Parallel()
+	patterns := []string{">", "*", "a", "b", "a.>", "*.>", "a.*", "*.b", "a.b", "a.b.>", "a.*.c", "*.*.*", "$KV.a.>"}
+	for _, subject := range []string{"a", "b", "ab", "a.b", "a.c", "b.b", "a.b.c", "a.c.c", "a.b.c.d", "$KV.a.b", "$KV.a"} {
+		for _, pattern := range patterns {
+			require.Equal(t, server.SubjectMatchesFilter(subject, pattern), matches(subject, pattern), "%s, %s", subject, pattern)
+		}
+	}
+}
+
 // TestSchedulesAndTTLs checks that messages become due and expire.
 func TestSchedulesAndTTLs(t *testing.T) {
 	fake := New(false)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A Link is the network path of a client. It can be interrupted. A Link implements
@@ -150,7 +148,7 @@ func (s *Server) Messages(pattern string) (all [][]byte) {
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
 		for _, m := range st.messages {
-			if server.SubjectMatchesFilter(m.subject, pattern) {
+			if matches(m.subject, pattern) {
 				all = append(all, m.data)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
 
@@ -199,7 +198,7 @@ func (s *Server) deliver(to, subject, reply string, head, data []byte) bool {
 	heard := false
 	for _, c := range s.conns {
 		for sid, pattern := range c.subjects {
-			if c.link.isSilent.Load() || !server.SubjectMatchesFilter(to, pattern) {
+			if c.link.isSilent.Load() || !matches(to, pattern) {
 				continue
 			}
 			heard = true

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -59,11 +58,28 @@ func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.streams)) }
 // streamOf returns the stream of a subject, or nil.
 func (s *Server) streamOf(subject string) *stream {
 	for _, st := range s.streams {
-		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return server.SubjectMatchesFilter(subject, p) }) {
+		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return matches(subject, p) }) {
 			return st
 		}
 	}
 	return nil
+}
+
+// matches reports whether a subject matches a pattern.
+func matches(subject, pattern string) bool {
+	for {
+		want, laterWant, more := strings.Cut(pattern, ".")
+		have, laterHave, moreHave := strings.Cut(subject, ".")
+		switch {
+		case want == ">":
+			return true
+		case want != "*" && want != have || more != moreHave:
+			return false
+		case !more:
+			return true
+		}
+		pattern, subject = laterWant, laterHave
+	}
 }
 
 // publish stores a message, and returns the response.
@@ -211,7 +227,7 @@ func (st *stream) lastOf(subject string) *message {
 		return st.get(st.last)
 	}
 	for _, m := range slices.Backward(st.messages) {
-		if server.SubjectMatchesFilter(m.subject, subject) {
+		if matches(m.subject, subject) {
 			return m
 		}
 	}
@@ -250,7 +266,7 @@ func (st *stream) deleted() (gone []uint64) {
 func (st *stream) subjects(filter string) map[string]uint64 {
 	n := map[string]uint64{}
 	for _, m := range st.messages {
-		if server.SubjectMatchesFilter(m.subject, filter) {
+		if matches(m.subject, filter) {
 			n[m.subject]++
 		}
 	}
