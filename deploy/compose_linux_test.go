@@ -78,20 +78,3 @@ func TestConfigurationsAreValid(t *testing.T) {
 		})
 	}
 }
-
-// The NATS servers in compose.yaml must have the settings that a collector requires.
-func TestServersSyncAlways(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("compose/nats.conf")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	server := filepath.Join(dir, "nats-server")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", server, "github.com/nats-io/nats-server/v2")
-	build.Dir = filepath.Join("..", "mockserver", "collector") // this module's go.mod contains the version
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	conf := filepath.Join(dir, "nats.conf")
-	require.NoError(t, os.WriteFile(conf, text, 0o600))
-	do(t, server, "--config", conf, "--name", "a", "-t")
-	assert.Contains(t, string(text), "sync_interval: always")
-}

@@ -52,7 +52,11 @@ func randomFaults(random *rand.Rand, destination string) []mockserver.Fault {
 // them. Every call that the client counts as delivered must be stored exactly once and
 // reach the receiver unchanged with a valid signature.
 func TestPipelineLosesNothingUnderRandomFaults(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { runPipeline(t, rand.New(rand.NewPCG(seed, 2026))) })
 		})

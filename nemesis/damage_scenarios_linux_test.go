@@ -22,13 +22,13 @@ func (r *rig) fillStore(rest time.Duration) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations", map[string]any{
 		"name": "made", "webhooks": []any{map[string]any{"url": r.receiver.url + "/made"}}}, nil))
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.begin(400)
+	r.begin(200)
 	r.receiver.answer.Store(http.StatusBadRequest)
-	r.progress(400)
+	r.progress(200)
 	r.receiver.answer.Store(0)
 	require.NoError(r, r.ask(http.MethodPost, "/deletions", map[string]any{"id": "forget-me", "userIds": []string{"u1"}}, nil))
 	r.own = 1 // the deletion notice is a call that the collector creates
-	r.progress(400)
+	r.progress(200)
 	r.stopLoad(patience)
 	time.Sleep(rest)
 	if r.random.IntN(2) == 0 {
@@ -202,7 +202,7 @@ func oldDamage(r *rig) {
 	r.onDisk("")
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.begin(1000)
+	r.begin(500)
 	r.stopLoad(patience)
 	time.Sleep(4 * time.Second) // long enough for all data to be on the disk
 	r.powerCut()
@@ -230,7 +230,7 @@ func lazyPowerCut(r *rig) {
 	r.onDisk("")
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.begin(1000)
+	r.begin(500)
 	r.sleep(2*time.Second, 4*time.Second)
 	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // one second, plus the delay of a busy machine
 	r.powerCut()

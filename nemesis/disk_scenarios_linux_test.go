@@ -98,7 +98,7 @@ func fullDisk(r *rig) {
 	r.load.Rate = 4000
 	r.start()
 	r.begin(0)
-	r.delivers(5000)
+	r.delivers(1000)
 	r.receiver.delay.Store(int64(100 * time.Millisecond)) // make deliveries slower than the load
 	r.progress(3000)
 	require.NoError(r, r.disk.Fill(0))
@@ -131,7 +131,7 @@ func readOnlyDisk(r *rig) {
 	r.load.Rate = 4000
 	r.start()
 	r.begin(0)
-	r.delivers(5000)
+	r.delivers(2000)
 	require.NoError(r, r.disk.ReadOnly())
 	r.await("calls are refused", func() bool { return r.load.Refused.Load() > 5 })
 	r.sleep(3*time.Second, 6*time.Second)

@@ -59,7 +59,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	r.address = address
 	r.load = &harness.Load{
 		URLs: []string{"http://" + r.address}, WriteKey: "load", Run: byte(seed),
-		Senders: 4, Batch: 20, Singly: true, CallSize: 600, Noise: true, Rate: 1000,
+		Senders: 4, Batch: 10, Singly: true, CallSize: 600, Noise: true, Rate: 700,
 	}
 	r.stopLoad = func(time.Duration) {} // does nothing, because no load is running
 	t.Cleanup(func() {
@@ -212,7 +212,7 @@ func (r *rig) sleep(least, most time.Duration) {
 // await waits until holds returns true.
 func (r *rig) await(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.Fatalf("timed out waiting until %s", what)
 		}

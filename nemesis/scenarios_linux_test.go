@@ -24,13 +24,13 @@ type scenario struct {
 	name   string
 	what   string // a description for the report
 	attack func(r *rig)
-	full   bool // the scenario takes long, so CI does not run it
+	full   bool // the scenario takes long, or resembles a test in collector/e2e, so CI does not run it
 	// notYet is the reason why the scenario still fails. If it is set, CI does not run the scenario.
 	notYet string
 }
 
 var scenarios = []scenario{
-	{name: "kill", what: "`kill -9`, three times per round", attack: kills},
+	{name: "kill", full: true, what: "`kill -9`, three times per round", attack: kills},
 	{name: "power-cut", what: "power cut, twice per round", attack: powerCuts},
 	{name: "failed-writes", what: "1 to 3 writes fail (EIO), the disk recovers, then a power cut", attack: failed(disk.Write, false)},
 	{name: "failed-writes-stop", what: "1 to 3 writes fail, the disk recovers, then a normal stop and a cold cache", attack: failed(disk.Write, true)},

@@ -267,7 +267,7 @@ func (c *Collector) Ready() bool {
 
 // AwaitReady waits until the collector is ready.
 func (c *Collector) AwaitReady(patience time.Duration) error {
-	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(5 * time.Millisecond) {
 		if c.Ended() {
 			return fmt.Errorf("the collector exited before it was ready: %w", c.err)
 		}

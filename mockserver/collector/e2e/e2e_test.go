@@ -134,7 +134,7 @@ func askLedgers(t *testing.T, c *harness.Collector) (map[string]tracking.Ledger,
 // waitFor waits until holds returns true.
 func waitFor(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // other processes cannot notify the test
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) { // other processes cannot notify the test
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}

@@ -46,7 +46,7 @@ func TestKillsLoseNothing(t *testing.T) {
 
 	path, address := configure(t, t.TempDir(), "data: data", destination("steady", steady.URL)+destination("shaky", shaky.URL))
 	c := serve(t, path, address, nil)
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 1500}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 10, Rate: 750}
 	stop := send(t, load)
 
 	for kill := range kills {

@@ -3,11 +3,14 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
@@ -114,6 +117,15 @@ func caughtUp(t *testing.T, nodes []*natsNode) {
 			t.Fatalf("not all servers have caught up: %v, %v", late, err)
 		}
 	}
+}
+
+// The NATS servers in deploy/compose.yaml must have the settings that a collector requires.
+func TestComposeServersSyncAlways(t *testing.T) {
+	t.Parallel()
+	config, err := server.ProcessConfigFile(filepath.Join("..", "..", "..", "deploy", "compose", "nats.conf"))
+	require.NoError(t, err)
+	assert.True(t, config.JetStream)
+	assert.True(t, config.SyncAlways)
 }
 
 // runNATSServer is the main function for natsServerArg.

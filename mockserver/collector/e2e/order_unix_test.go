@@ -33,7 +33,7 @@ func TestClusterKeepsTheOrder(t *testing.T) {
 		paths[i], addresses[i] = configure(t, t.TempDir(), fmt.Sprintf("nats: {url: '%s'}\nlimits: {queue: 1GB}", urls(nodes)), inOrder(receiver))
 		collectors[i] = serve(t, paths[i], addresses[i], nil)
 	}
-	senders := sendInOrder(t, 400*time.Millisecond, collectors[0].URL, collectors[1].URL)
+	senders := sendInOrder(t, 800*time.Millisecond, collectors[0].URL, collectors[1].URL)
 
 	// delivering returns the collector that delivers.
 	delivering := func() (i int) {

@@ -27,7 +27,7 @@ func TestRelaySurvivesKillsOfEither(t *testing.T) {
 	for i := range collectors {
 		collectors[i] = serve(t, paths[i], addresses[i], nil)
 	}
-	load := &harness.Load{URLs: []string{collectors[0].URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 1500}
+	load := &harness.Load{URLs: []string{collectors[0].URL}, WriteKey: writeKey, Senders: 4, Batch: 10, Rate: 750}
 	stop := send(t, load)
 
 	for kill := range kills {

@@ -63,7 +63,7 @@ func TestStoppedClusterStoresRetriesOnce(t *testing.T) {
 // sendImpatiently sends calls while trouble runs. The senders have a short timeout and retry.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
-	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 600 * time.Millisecond}
+	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 10, Rate: 1000, Timeout: 600 * time.Millisecond}
 	stop := send(t, load)
 	trouble()
 	progress(t, load, hook)

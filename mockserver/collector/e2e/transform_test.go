@@ -42,7 +42,7 @@ func TestTransformSurvivesKills(t *testing.T) {
 	path, address := configure(t, t.TempDir(), "data: data",
 		"- {name: crm, transform: '{key: .messageId, kind: (.type + \"/1\")}', webhooks: [{url: '"+receiver.URL+"'}]}\n")
 	c := serve(t, path, address, nil)
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 1500}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 10, Rate: 750}
 	stop := send(t, load)
 	for kill := range kills {
 		time.Sleep(time.Duration(300+random.IntN(400)) * time.Millisecond) // until a random moment
