@@ -2,19 +2,14 @@ package deploy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,60 +25,33 @@ func nodeProjects() []string {
 }
 
 // nodePackages installs the packages of all Node programs in one directory, and returns the path of
-// node_modules. Later runs use the same installation for a day.
+// node_modules. It installs the testkit from an archive like the one that npm publishes.
 var nodePackages = sync.OnceValues(func() (string, error) {
-	var packages []string
-	for _, project := range append(nodeProjects(), filepath.Join(repository, "testkit", "node")) {
+	dir := filepath.Join(shared, "node")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	packed, err := run(context.Background(), "", nil, "npm", "pack", "--silent", "--pack-destination", dir, filepath.Join(repository, "testkit", "node"))
+	if err != nil {
+		return "", fmt.Errorf("npm pack: %w\n%s", err, packed)
+	}
+	archive := testkitPackage + "-" + analytics.Version + ".tgz"
+	args := []string{"install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5", filepath.Join(dir, archive)}
+	for _, project := range nodeProjects() {
 		needed, err := dependencies(project)
 		if err != nil {
 			return "", err
 		}
 		for name, version := range needed {
 			if name != testkitPackage {
-				packages = append(packages, name+"@"+version)
+				args = append(args, name+"@"+version)
 			}
 		}
 	}
-	slices.Sort(packages)
-	packages = slices.Compact(packages)
-	key := sha256.Sum256([]byte(time.Now().Format(time.DateOnly) + strings.Join(packages, " ")))
-	installed, err := filepath.Abs(filepath.Join("node_modules", ".installed"))
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(installed, hex.EncodeToString(key[:8]))
-	if _, err := os.Stat(dir); err == nil {
-		return filepath.Join(dir, "node_modules"), nil
-	}
-	if err := errors.Join(os.RemoveAll(installed), os.MkdirAll(installed, 0o755)); err != nil {
-		return "", err
-	}
-	temporary, err := os.MkdirTemp(installed, "new")
-	if err != nil {
-		return "", err
-	}
-	args := append([]string{"install", "--prefix", temporary, "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=5"}, packages...)
-	if out, err := run(context.Background(), temporary, nil, "npm", args...); err != nil {
+	if out, err := run(context.Background(), dir, nil, "npm", args...); err != nil {
 		return "", fmt.Errorf("npm install: %w\n%s", err, out)
 	}
-	return filepath.Join(dir, "node_modules"), os.Rename(temporary, dir)
-})
-
-// testkit unpacks an archive of the testkit like the one that npm publishes, and returns the directory.
-var testkit = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(shared, "testkit", "node_modules") // the programs' tools treat it like other packages
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	ctx := context.Background()
-	if out, err := run(ctx, dir, nil, "npm", "pack", "--silent", filepath.Join(repository, "testkit", "node")); err != nil {
-		return "", fmt.Errorf("npm pack: %w\n%s", err, out)
-	}
-	archive := testkitPackage + "-" + analytics.Version + ".tgz"
-	if out, err := run(ctx, dir, nil, "tar", "-xzf", archive); err != nil {
-		return "", fmt.Errorf("tar: %w\n%s", err, out)
-	}
-	return filepath.Join(dir, "package"), nil
+	return filepath.Join(dir, "node_modules"), nil
 })
 
 // dependencies returns the versions of the packages in the file package.json of a directory.
@@ -120,13 +88,8 @@ func nodeProject(t *testing.T, source string) string {
 	require.NoError(t, os.RemoveAll(modules)) // the user's installation
 	needed[".bin"] = ""
 	for name := range needed {
-		target := filepath.Join(packages, name)
-		if name == testkitPackage {
-			target, err = testkit()
-			require.NoError(t, err)
-		}
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(modules, name)), 0o755))
-		require.NoError(t, os.Symlink(target, filepath.Join(modules, name)))
+		require.NoError(t, os.Symlink(filepath.Join(packages, name), filepath.Join(modules, name)))
 	}
 	return dir
 }
