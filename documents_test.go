@@ -2,6 +2,7 @@ package analytics_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/parser"
@@ -271,8 +272,8 @@ type testCommand struct {
 	packages  []string // directories, which may end in /...
 }
 
-// statement matches cd DIRECTORY, LIST=$(named 'TESTS'), and VARIABLES go test ARGUMENTS.
-var statement = regexp.MustCompile(`(?m)^\s*(?:cd (\S+)|(\w+)=\$\(named '([^']*)'\)|(.*)\bgo test (.*))$`)
+// statement matches cd DIRECTORY, plain=$(named 'TESTS'), and VARIABLES go test ARGUMENTS.
+var statement = regexp.MustCompile(`(?m)^\s*(?:cd (\S+)|plain=\$\(named '([^']*)'\)|(.*)\bgo test (.*))$`)
 
 // testCommands returns the go test commands of a file. It replaces variables by their values.
 func testCommands(text string) (commands []testCommand) {
@@ -280,24 +281,19 @@ func testCommands(text string) (commands []testCommand) {
 	for _, match := range regexp.MustCompile(`(?m)^(\w+) = (\S+)$`).FindAllStringSubmatch(text, -1) {
 		text = strings.ReplaceAll(text, "$("+match[1]+")", match[2])
 	}
-	dir, lists := ".", map[string]string{}
+	dir, plain := ".", ""
 	for _, match := range statement.FindAllStringSubmatch(text, -1) {
 		dir = filepath.Join(dir, match[1])
-		if match[2] != "" {
-			lists[match[2]] = strings.Join(strings.Fields(match[3]), "|")
-		}
-		if match[5] == "" {
+		plain = cmp.Or(strings.Join(strings.Fields(match[2]), "|"), plain)
+		if match[4] == "" {
 			continue
 		}
-		c := testCommand{variables: groups(`(\w+)=`, match[4])}
-		arguments := match[5]
-		for name, tests := range lists {
-			arguments = strings.ReplaceAll(arguments, "$"+name, tests)
-		}
+		c := testCommand{variables: groups(`(\w+)=`, match[3])}
+		arguments := strings.ReplaceAll(match[4], "$plain", plain)
 		for _, pattern := range groups(`-(?:run|skip)[ =]['"]?([^'"\s]+)`, arguments) {
 			c.patterns = append(c.patterns, strings.Split(pattern, "|")...)
 		}
-		for _, path := range groups(`(?:^|\s)(\.[^\s)]*)`, arguments) {
+		for _, path := range groups(`(?:^| )(\.[^\s)]*)`, arguments) {
 			c.packages = append(c.packages, filepath.Join(dir, path))
 		}
 		commands = append(commands, c)
@@ -366,39 +362,6 @@ func TestDocumentRunPatterns(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestDocumentShortTests checks that CI also runs the tests without the race detector that are shorter with it, or
-// with -short. The other tests of the root module run only with it.
-func TestDocumentShortTests(t *testing.T) {
-	needsRepository(t)
-	ci, err := os.ReadFile(".ci/run")
-	require.NoError(t, err)
-	single := regexp.MustCompile(strings.Join(groups(`single\+?='(.*)'`, string(ci)), ""))
-	listed := groups(`(Test\w+)`, string(ci))
-	found := 0
-	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(name, "go.mod")); entry.IsDir() && name != "." && err == nil {
-			return filepath.SkipDir // another module
-		}
-		if !strings.HasSuffix(name, "_test.go") || single.MatchString("/"+filepath.ToSlash(filepath.Dir(name))) {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		for _, test := range strings.Split(string(text), "\nfunc ")[1:] {
-			test, _, _ = strings.Cut(test, "\n}\n")
-			title := groups(`^(Test\w+)\(t `, test)
-			if len(title) > 0 && regexp.MustCompile(`testing\.(Short|AllocsPerRun)\(|raceDetector|raceEnabled`).MatchString(test) {
-				found++
-				assert.Contains(t, listed, title[0], "%s: add the test to a list in .ci/run", name)
-			}
-		}
-		return err
-	}))
-	assert.Positive(t, found)
 }
 
 // TestDocumentedLinks checks that links to files and headings have a target. It does not check URLs.

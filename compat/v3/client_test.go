@@ -426,7 +426,7 @@ func TestEnqueueErrors(t *testing.T) {
 }
 
 // The client limits its memory. Version 3 does not.
-func TestMemoryOfQueuedCallsIsBounded(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills 32 MiB")
 	}
