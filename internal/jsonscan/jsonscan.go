@@ -113,6 +113,22 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
+// AppendWithout appends an object without the fields for which drop returns true.
+func AppendWithout(dst, object []byte, drop func(Member) bool) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	for m := range Members(object) {
+		if drop(m) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.Text...)
+	}
+	return append(dst, '}')
+}
+
 // Elements iterates over the elements of an array. It stops at the first syntax error.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -142,52 +158,27 @@ func (s *Scanner) Array(element func() error) error {
 // each skips an object or an array, and calls item at the start of each field or element. The error of
 // another value contains what.
 func (s *Scanner) each(start, end byte, what string, item func() error) error {
-	if err := s.open(start, what); err != nil {
-		return err
-	}
-	if s.Kind() == end {
-		s.close()
-		return nil
-	}
-	for {
-		s.space()
-		if err := item(); err != nil {
-			return err
-		}
-		if done, err := s.next(end); done || err != nil {
-			return err
-		}
-	}
-}
-
-// open consumes the opening bracket c. what is the name of the value in the error.
-func (s *Scanner) open(c byte, what string) error {
-	if s.Kind() != c {
+	if s.Kind() != start {
 		return s.fail("expected " + what)
 	}
 	if s.depth++; s.depth > MaxDepth {
 		return s.fail(fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
 	s.pos++
-	return nil
-}
-
-func (s *Scanner) close() {
+	for next := s.Kind(); next != end; {
+		if err := item(); err != nil {
+			return err
+		}
+		if next = s.Kind(); next == ',' {
+			s.pos++
+			s.space()
+		} else if next != end {
+			return s.fail(fmt.Sprintf("expected a comma or %q", end))
+		}
+	}
 	s.pos++
 	s.depth--
-}
-
-// next consumes a comma or the closing bracket. It reports whether it was the bracket.
-func (s *Scanner) next(end byte) (done bool, err error) {
-	switch s.Kind() {
-	case ',':
-		s.pos++
-		return false, nil
-	case end:
-		s.close()
-		return true, nil
-	}
-	return false, s.fail(fmt.Sprintf("expected a comma or %q", end))
+	return nil
 }
 
 // skip skips one value.

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,20 +27,14 @@ func (p *Policy) RetryAfter(status int, header http.Header, now time.Time) time.
 	if p.Classify(status) != Retry {
 		return 0
 	}
-	most := p.maxRetryAfter
-	if most == 0 {
-		most = defaultMaxRetryAfter
+	wait, ok := ParseRetryAfter(header.Get(headerRetryAfter), now)
+	if !ok && status == http.StatusTooManyRequests {
+		wait, ok = parseReset(header.Get(headerReset), now)
 	}
-	if wait, ok := ParseRetryAfter(header.Get(headerRetryAfter), now); ok {
-		return min(max(wait, minRetryAfter), most)
-	}
-	if status != http.StatusTooManyRequests {
+	if !ok {
 		return 0
 	}
-	if wait, ok := parseReset(header.Get(headerReset), now); ok {
-		return min(max(wait, minRetryAfter), most)
-	}
-	return 0
+	return min(max(wait, minRetryAfter), cmp.Or(p.maxRetryAfter, defaultMaxRetryAfter))
 }
 
 // tooLong is a pause that is longer than any allowed pause.

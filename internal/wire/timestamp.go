@@ -11,7 +11,7 @@ const TimeLen = len("2006-01-02T15:04:05.000Z")
 
 // AppendISO8601 parses s as ISO 8601 and appends it in the format of AppendTime.
 func AppendISO8601(dst []byte, s string) ([]byte, error) {
-	t, ok := parseISO8601(s)
+	t, ok := ParseTime(s)
 	if !ok {
 		// Without a copy, the error would make the caller's memory escape to the heap.
 		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", strings.Clone(s))
@@ -19,11 +19,12 @@ func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	return AppendTime(dst, t), nil
 }
 
-// parseISO8601 parses a calendar date in the extended format (2006-01-02) or the basic format
-// (20060102). T or a space may follow, and then a time of day to the hour, minute, second or a
-// fraction, and an offset. The default offset is UTC. Week dates and ordinal dates are not
-// supported.
-func parseISO8601(s string) (t time.Time, ok bool) {
+// ParseTime parses a time in ISO 8601, in the variants that senders use. It reports false if the time
+// is invalid, or is not in the years 0 to 9999 in UTC. A calendar date has the extended format
+// (2006-01-02) or the basic format (20060102). T or a space may follow, and then a time of day to the
+// hour, minute, second or a fraction, and a zone, possibly after a space. The zone is Z, UTC, GMT, +00:00,
+// +0000 or +00. The defaults are midnight and UTC. Week dates and ordinal dates are not supported.
+func ParseTime(s string) (t time.Time, ok bool) {
 	c := cursor{s: s}
 	year := c.digits(4)
 	extended := c.skip('-')
@@ -32,7 +33,7 @@ func parseISO8601(s string) (t time.Time, ok bool) {
 		return t, false
 	}
 	day := c.digits(2)
-	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
+	if month < 1 || month > 12 || day < 1 || day > 28 && day > daysIn(year, month) {
 		return t, false
 	}
 	t = time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
@@ -42,8 +43,11 @@ func parseISO8601(s string) (t time.Time, ok bool) {
 		}
 		t = t.Add(c.timeOfDay() - c.offset())
 	}
-	return t, !c.bad && c.s == "" && t.Year() >= 0 && t.Year() <= 9999
+	return t, !c.bad && c.s == "" && t.Unix() >= firstSecond && t.Unix() <= lastSecond
 }
+
+// The first second of the year 0 and the last one of the year 9999, in Unix time. Time.Year is slower.
+const firstSecond, lastSecond = -62167219200, 253402300799
 
 func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
@@ -116,15 +120,18 @@ func (c *cursor) fraction() (d time.Duration) {
 	return d
 }
 
-// offset parses an optional Z, +hh, +hhmm or +hh:mm.
+// offset parses an optional zone.
 func (c *cursor) offset() time.Duration {
-	sign := time.Duration(1)
-	switch {
-	case c.s == "" || c.skip('Z') || c.skip('z'):
+	c.skip(' ')
+	switch c.s {
+	case "", "Z", "z", "UTC", "GMT":
+		c.s = ""
 		return 0
-	case c.skip('-'):
+	}
+	sign := time.Duration(1)
+	if c.skip('-') {
 		sign = -1
-	default:
+	} else {
 		c.bad = c.bad || !c.skip('+')
 	}
 	hour, minute := c.digits(2), 0

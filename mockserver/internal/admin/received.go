@@ -132,10 +132,8 @@ func hasText(v any, path []string, text string) bool {
 		if s, ok := v.(string); ok {
 			return s == text
 		}
-		if n, ok := v.(json.Number); ok {
-			return jsondiff.SameNumber(n, json.Number(text))
-		}
-		return jsondiff.TypeOf(v) != "object" && jsondiff.Text(v, len(text)+1) == text
+		want, err := jsondiff.Decode([]byte(text))
+		return err == nil && jsondiff.TypeOf(v) != "object" && len(jsondiff.Compare(v, want, false).Lines) == 0
 	}
 	object, _ := v.(map[string]any)
 	for n := 1; n <= len(path); n++ {

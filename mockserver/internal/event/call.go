@@ -21,7 +21,7 @@ func ReadCall(source string, body []byte) (tracking.Call, error) {
 		}
 		f := fields.Of(key)
 		if to := timeOf(&c, f); to != nil {
-			*to, err = fields.ReadTime(fields.TimeText(value))
+			*to, err = fields.ParseTime(fields.TimeText(value))
 		} else if to := TextOf(&c, f); to != nil {
 			*to = fields.Text(value)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
@@ -128,22 +129,8 @@ func Object(value []byte) []byte {
 	return nil
 }
 
-// AppendString appends s as a JSON string. s must be valid UTF-8.
-func AppendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
-}
+// AppendString appends s as a JSON string.
+func AppendString(dst []byte, s string) []byte { return wire.AppendString(dst, s) }
 
 // maxLibrary is the maximum length of a library's name and version in characters.
 const maxLibrary = 100

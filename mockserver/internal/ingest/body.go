@@ -45,7 +45,7 @@ func (b *requestBody) release() {
 	requestBodies.Put(b)
 }
 
-var unzippers sync.Pool // contains *gzip.Reader values
+var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // readRequest reads and decompresses the body of a request, up to a limit.
 func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
@@ -57,10 +57,7 @@ func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 		}
 	case "gzip":
 		packed := io.LimitReader(r.Body, int64(limit)+packedSlack)
-		z, _ := unzippers.Get().(*gzip.Reader)
-		if z == nil {
-			z = new(gzip.Reader)
-		}
+		z := unzippers.Get().(*gzip.Reader)
 		defer unzippers.Put(z)
 		if err := z.Reset(packed); err != nil {
 			return unreadable(err)

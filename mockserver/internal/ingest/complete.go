@@ -240,7 +240,7 @@ func (o *overlay) split() {
 		}
 		o.index[name] = len(o.texts)
 		o.texts = append(o.texts, m.Text)
-		o.keys = append(o.keys, fields.AppendString(nil, name))
+		o.keys = append(o.keys, []byte(`"`+name+`"`))
 	}
 	o.has = make([]bool, len(o.texts))
 }

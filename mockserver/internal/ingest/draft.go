@@ -72,7 +72,7 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 			d.timestamp = fields.TimeText(value)
 		}
 	case fields.SentAt:
-		d.SentAt, _ = fields.ReadTime(fields.TimeText(value))
+		d.SentAt, _ = fields.ParseTime(fields.TimeText(value))
 	case fields.Context:
 		d.context = d.object(f, value, tracking.CodeBadContext)
 	case fields.Integrations:
@@ -123,7 +123,7 @@ func (d *draft) check(limits tracking.Limits) {
 		d.reject(tracking.CodeBadMessageID, "messageId", fmt.Sprintf("the messageId contains the control character %q; use printable characters", d.ID[i]))
 	}
 	if d.timestamp != nil {
-		t, err := fields.ReadTime(d.timestamp)
+		t, err := fields.ParseTime(d.timestamp)
 		if err != nil {
 			d.reject(tracking.CodeBadTimestamp, "timestamp", err.Error())
 		}

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -22,24 +23,11 @@ func NewMessagesHandler(messages func(take bool) []tracking.Call) http.Handler {
 			if len(body) > 1 {
 				body = append(body, ',')
 			}
-			body = appendMessage(body, call.Body)
+			body = jsonscan.AppendWithout(body, call.Body, func(m jsonscan.Member) bool { return slices.Contains(variable, fields.Of(m.Key)) })
 		}
 		_, _ = w.Write(append(body, ']', '\n'))
 	})
 }
 
-// appendMessage appends a stored call without its messageId and times.
-func appendMessage(dst, call []byte) []byte {
-	dst = append(dst, '{')
-	for m := range jsonscan.Members(call) {
-		switch fields.Of(m.Key) {
-		case fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt:
-			continue
-		}
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, m.Text...)
-	}
-	return append(dst, '}')
-}
+// variable contains the fields that differ in each run.
+var variable = []fields.Field{fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt}

@@ -135,7 +135,7 @@ func (p *post) set(f fields.Field, value []byte) {
 	case fields.WriteKey:
 		p.writeKey = fields.Text(value)
 	case fields.SentAt:
-		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // if it is invalid, call times are not corrected
+		p.sentAt, _ = fields.ParseTime(fields.TimeText(value)) // if it is invalid, call times are not corrected
 	case fields.Context:
 		p.context = overlay{raw: fields.Object(value)}
 	case fields.Integrations:

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spell"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
@@ -122,7 +121,7 @@ func (d *Diff) compare(path string, got, want any) {
 			return
 		}
 	case json.Number:
-		if got, ok := got.(json.Number); ok && SameNumber(got, want) {
+		if got, ok := got.(json.Number); ok && canonical.SameNumber([]byte(got), []byte(want)) {
 			return
 		}
 	default:
@@ -180,22 +179,6 @@ func (d *Diff) compareArrays(path string, got, want []any) {
 func join(path, key string) string {
 	return string(canonical.AppendKey([]byte(path), strconv.AppendQuote(nil, key)))
 }
-
-// SameNumber reports whether two numbers are equal in any format. Integers are compared
-// exactly.
-func SameNumber(a, b json.Number) bool {
-	if a == b {
-		return true
-	}
-	if isInteger(a) && isInteger(b) {
-		return false
-	}
-	x, errX := a.Float64()
-	y, errY := b.Float64()
-	return errX == nil && errY == nil && x == y
-}
-
-func isInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
 // Text returns a value as JSON, truncated to most bytes.
 func Text(v any, most int) string {

@@ -29,20 +29,11 @@ type relay struct {
 }
 
 func (*relay) element(c Content) ([]byte, error) {
-	body := append(make([]byte, 0, len(c.Body)), '{')
-	for m := range jsonscan.Members(c.Body) {
-		switch f := fields.Of(m.Key); {
-		case f == fields.ReceivedAt || f == fields.OriginalTimestamp || f == fields.SentAt:
-			continue
-		case f == fields.Integrations && routing.IsScoped(m.Value):
-			continue
-		}
-		if len(body) > len("{") {
-			body = append(body, ',')
-		}
-		body = append(body, m.Text...)
-	}
-	if body = append(body, '}'); len(body) > maxRelayed {
+	body := jsonscan.AppendWithout(make([]byte, 0, len(c.Body)), c.Body, func(m jsonscan.Member) bool {
+		f := fields.Of(m.Key)
+		return f == fields.ReceivedAt || f == fields.OriginalTimestamp || f == fields.SentAt || f == fields.Integrations && routing.IsScoped(m.Value)
+	})
+	if len(body) > maxRelayed {
 		return nil, fmt.Errorf("the call has %d bytes; other collectors accept at most %d", len(body), maxRelayed)
 	}
 	return body, nil
