@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -130,7 +130,9 @@ func (j *Journal) follow() {
 	readCalls, readOutcomes := j.ledger.Position()
 	j.recordStored(readCalls)
 	calls := j.TailCalls(readCalls+1, func(parsed *record.Calls) error {
+		j.skipping.Lock()
 		j.ledger.ReadCalls(parsed)
+		j.skipping.Unlock()
 		if parsed.Kind == record.KindDetach {
 			j.queues.Leave(parsed.Name, parsed.Seq)
 		}
@@ -161,25 +163,58 @@ func (j *Journal) follow() {
 	}
 }
 
-// skipTrimmed replaces the ledger with the stored base if another process has removed messages of CALLS that
-// this process has not read. This happens if it was cut off for longer than Options.Keep. It reports whether
-// the ledger then includes the given messages of CALLS and OUTCOMES.
+// skipTrimmed replaces the ledger if another process has removed messages that this process has not read.
+// This happens if it was cut off for longer than Options.Keep. It reports whether the ledger then includes the
+// given messages of CALLS and OUTCOMES. While the store does not respond, skipTrimmed waits.
 func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
-	var base *ledger.Ledger
-	err := j.Retry(j.Ctx, func(ctx context.Context) (err error) {
-		base, _, err = j.loadBase(ctx)
-		return err
-	})
-	if err != nil || !j.ledger.Skip(base, calls, outcomes) {
-		return false
+	j.skipping.Lock()
+	defer j.skipping.Unlock()
+	isIncluded := func() bool {
+		readCalls, readOutcomes := j.ledger.Position()
+		return readCalls >= calls && readOutcomes >= outcomes
+	}
+	for try := 1; !isIncluded(); try++ {
+		if !j.Shared || try > leaderTries {
+			return false
+		}
+		if err := j.skipToBase(j.Ctx); store.IsTransient(err) {
+			try = 0
+		}
+		if pause.For(j.Ctx, leaderPause) != nil {
+			return false
+		}
 	}
 	for name, attached := range j.queues.Attached() {
 		same := false
 		if j.ledger.With(name, func(a *ledger.Account) { same = a.Attached == attached }); !same {
-			j.queues.Leave(name, math.MaxUint64) // another process has detached the destination
+			j.queues.Leave(name, attached+1) // another process has detached the destination
 		}
 	}
 	return true
+}
+
+// skipToBase replaces the ledger if it is behind the base. The new ledger consists of the base and the later
+// messages of CALLS that the ledger has read. The caller must hold j.skipping.
+func (j *Journal) skipToBase(ctx context.Context) error {
+	var base *ledger.Ledger
+	err := j.Retry(ctx, func(ctx context.Context) (err error) {
+		base, _, err = j.loadBase(ctx)
+		return err
+	})
+	if err != nil || !j.ledger.IsBehind(base) {
+		return err
+	}
+	readCalls, _ := j.ledger.Position()
+	t := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
+		base.ReadCalls(parsed)
+		return nil
+	})
+	t.Whole, t.Last, t.Must = base.IsLostCall, readCalls, true
+	if err := t.Scan(ctx); err != nil {
+		return err
+	}
+	j.ledger.Skip(base)
+	return nil
 }
 
 // Close stops all goroutines, syncs pending writes and stops the embedded server.

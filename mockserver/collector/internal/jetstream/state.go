@@ -38,6 +38,7 @@ type Journal struct {
 	closing  sync.Once
 
 	attaching pause.Lock // serializes Attach and Detach
+	skipping  pause.Lock // held while a message of CALLS is counted, or skipTrimmed replaces the ledger
 }
 
 // open returns ErrClosed after Close.

@@ -23,14 +23,40 @@ import (
 )
 
 // A trimmedStreams calls trim, if it is set, before it creates the next consumer that reads CALLS from a
-// message on.
+// message on. If from is not 0, this must be the message from.
 type trimmedStreams struct {
 	store.Streams
+	from uint64
 	trim atomic.Pointer[func()]
+	down atomic.Bool // whether Last gets no response
+}
+
+func (s *trimmedStreams) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
+	if s.down.Load() {
+		return nil, journal.ErrNoResponse
+	}
+	return s.Streams.Last(ctx, stream, subject)
+}
+
+// openTrimmed opens a journal of a cluster on a trimmedStreams.
+func openTrimmed(t *testing.T, o Options, server nats.InProcessConnProvider) (*Journal, *trimmedStreams) {
+	o, err := o.withLimits()
+	require.NoError(t, err)
+	streams := &trimmedStreams{}
+	j, err := newJournal(o).opened(func(j *Journal) error {
+		if err := j.connect("", append(o.NATS.ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))...); err != nil {
+			return err
+		}
+		streams.Streams, j.JS = j.JS, streams
+		return j.begin(t.Context())
+	})
+	require.NoError(t, err)
+	return j, streams
 }
 
 func (s *trimmedStreams) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (store.Consumer, error) {
-	if strings.HasSuffix(stream, record.StreamCalls) && config.DeliverPolicy == jetstream.DeliverByStartSequencePolicy {
+	isWanted := s.from == 0 || s.from == config.OptStartSeq
+	if isWanted && strings.HasSuffix(stream, record.StreamCalls) && config.DeliverPolicy == jetstream.DeliverByStartSequencePolicy {
 		if trim := s.trim.Swap(nil); trim != nil {
 			(*trim)()
 		}
@@ -42,11 +68,23 @@ func (s *trimmedStreams) CreateConsumer(ctx context.Context, stream string, conf
 func deliver(t *testing.T, j *Journal, r journal.Reader, n int) {
 	t.Helper()
 	for range n {
-		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
-		l, err := r.Next(within(t), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		appendOne(t, j, "web")
+		finishOne(t, r)
 	}
+}
+
+// appendOne appends a call.
+func appendOne(t *testing.T, j *Journal, source string) {
+	t.Helper()
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
+}
+
+// finishOne delivers a call.
+func finishOne(t *testing.T, r journal.Reader) {
+	t.Helper()
+	l, err := r.Next(within(t), journal.Want{})
+	require.NoError(t, err)
+	require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
 }
 
 // runServer runs a server in memory until the test ends.
@@ -91,17 +129,7 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			defer cleanTimers()
 			synctest.Test(t, func(t *testing.T) {
 				server := runServer(t)
-				o, err := Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}.withLimits()
-				require.NoError(t, err)
-				one, streams := newJournal(o), &trimmedStreams{}
-				_, err = one.opened(func(j *Journal) error {
-					if err := j.connect("", nats.InProcessServer(server)); err != nil {
-						return err
-					}
-					streams.Streams, j.JS = j.JS, streams
-					return j.begin(t.Context())
-				})
-				require.NoError(t, err)
+				one, streams := openTrimmed(t, Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}, server)
 				defer func() { require.NoError(t, one.Close()) }()
 				if c.keep == time.Minute {
 					one.trimmer.running.Lock()
@@ -135,46 +163,166 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 // TestCollectorContinuesAfterTrimmedCalls cuts off a collector for longer than calls are kept. Another
 // collector removes calls that the first one has not read, and a destination.
 func TestCollectorContinuesAfterTrimmedCalls(t *testing.T) {
+	for name, later := range map[string]int{"more calls follow": 3, "no calls follow": 0} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				server := runServer(t)
+				options, link := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link()
+				one, err := OpenOn(t.Context(), options, server.Link(), 1)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, one.Close()) }()
+				two, err := OpenOn(t.Context(), options, link, 2)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, two.Close()) }()
+				r, err := one.Attach(t.Context(), "crm", nil)
+				require.NoError(t, err)
+				_, err = two.Attach(t.Context(), "crm", nil)
+				require.NoError(t, err)
+				removed, err := two.Attach(t.Context(), "old", nil)
+				require.NoError(t, err)
+				deliver(t, one, r, 3)
+
+				link.Cut(true)
+				require.NoError(t, one.Detach(t.Context(), "old"))
+				deliver(t, one, r, 3)
+				time.Sleep(5 * time.Minute)
+				deliver(t, one, r, later)
+				calls, err := one.Measure(t.Context(), record.StreamCalls)
+				require.NoError(t, err)
+				require.EqualValues(t, later, calls.Msgs, "the other calls were removed")
+				link.Cut(false)
+
+				time.Sleep(10 * time.Second)
+				require.NoError(t, two.Ready(t.Context()))
+				requireSameLedgers(t, one, two)
+				got, err := two.Ledger(t.Context())
+				require.NoError(t, err)
+				assert.EqualValues(t, 6+later, got[0].Delivered)
+				_, err = removed.Next(t.Context(), journal.Want{})
+				require.ErrorIs(t, err, journal.ErrClosed)
+			})
+		})
+	}
+}
+
+// requireSameLedgers compares the ledgers of two journals, without the times of pending calls.
+func requireSameLedgers(t *testing.T, one, two *Journal) {
+	t.Helper()
+	want, wantUnattempted := one.ledger.Ledgers()
+	got, gotUnattempted := two.ledger.Ledgers()
+	require.Equal(t, want, got)
+	require.Equal(t, wantUnattempted, gotUnattempted)
+}
+
+// TestCollectorContinuesAfterTrimmedOutcomes cuts off a collector while another one fails and removes expired
+// calls. The first collector has read these calls, but not their outcomes. When it is connected again, STATE
+// does not respond for a while. With later calls, another call arrives while it reads the calls again.
+func TestCollectorContinuesAfterTrimmedOutcomes(t *testing.T) {
+	for name, later := range map[string]int{"all calls were removed": 0, "later calls are pending": 2} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				server := runServer(t)
+				options, link := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link()
+				one, err := OpenOn(t.Context(), options, server.Link(), 1)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, one.Close()) }()
+				two, streams := openTrimmed(t, options, link)
+				defer func() { require.NoError(t, two.Close()) }()
+				ads := appendExpiring(t, one, later)
+				require.NoError(t, two.ledger.Reached(t.Context(), expiring+uint64(later), 0))
+
+				link.Cut(true)
+				trimExpired(t, one, later)
+				streams.from = expiring + 1
+				more := func() {
+					appendOne(t, one, "ios")
+					time.Sleep(time.Second)
+				}
+				if later > 0 {
+					streams.trim.Store(&more)
+				}
+				streams.down.Store(true)
+				link.Cut(false)
+				time.Sleep(35 * time.Second)
+				streams.down.Store(false)
+
+				time.Sleep(10 * time.Second)
+				require.Nil(t, streams.trim.Load(), "the later calls are read again")
+				require.NoError(t, two.Ready(t.Context()))
+				requireSameLedgers(t, one, two)
+				for range later {
+					finishOne(t, ads)
+				}
+				time.Sleep(time.Second)
+				requireSameLedgers(t, one, two)
+				got, _ := two.ledger.Ledgers()
+				assert.EqualValues(t, later, got[0].Delivered)
+				assert.EqualValues(t, 3, got[1].Failed)
+			})
+		})
+	}
+}
+
+// TestStartAfterTrimmedOutcomes kills a collector after it has removed calls and outcomes, and before it has
+// stored another checkpoint. Its last checkpoint contains more calls than the base, but fewer outcomes.
+func TestStartAfterTrimmedOutcomes(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
 		server := runServer(t)
 		options, link := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute}, server.Link()
-		one, err := OpenOn(t.Context(), options, server.Link(), 1)
+		killed, err := OpenOn(t.Context(), options, link, 1)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, one.Close()) }()
-		two, err := OpenOn(t.Context(), options, link, 2)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, two.Close()) }()
-		r, err := one.Attach(t.Context(), "crm", nil)
-		require.NoError(t, err)
-		_, err = two.Attach(t.Context(), "crm", nil)
-		require.NoError(t, err)
-		removed, err := two.Attach(t.Context(), "old", nil)
-		require.NoError(t, err)
-		deliver(t, one, r, 3)
-
+		defer func() { require.NoError(t, killed.Close()) }()
+		const later = 10
+		appendExpiring(t, killed, later)
+		require.NoError(t, killed.StoreCheckpoint(t.Context()))
+		trimExpired(t, killed, later)
 		link.Cut(true)
-		require.NoError(t, one.Detach(t.Context(), "old"))
-		deliver(t, one, r, 3)
-		time.Sleep(5 * time.Minute)
-		deliver(t, one, r, 3)
-		calls, err := one.Measure(t.Context(), record.StreamCalls)
-		require.NoError(t, err)
-		require.EqualValues(t, 3, calls.Msgs, "the other calls were removed")
-		link.Cut(false)
+		require.NoError(t, killed.Close())
 
-		time.Sleep(time.Minute)
-		require.NoError(t, two.Ready(t.Context()))
-		want, err := one.Ledger(t.Context())
+		j, err := OpenOn(t.Context(), options, server.Link(), 2)
 		require.NoError(t, err)
-		got, err := two.Ledger(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
-		assert.EqualValues(t, 9, got[0].Delivered)
-		_, err = removed.Next(t.Context(), journal.Want{})
-		require.ErrorIs(t, err, journal.ErrClosed)
+		defer func() { require.NoError(t, j.Close()) }()
+		requireSameLedgers(t, killed, j)
 	})
+}
+
+// expiring is the last message of CALLS that trimExpired removes.
+const expiring = 5
+
+// appendExpiring stores three calls for crm, which has no reader, and 50 seconds later other calls for ads.
+func appendExpiring(t *testing.T, j *Journal, later int) (ads journal.Reader) {
+	t.Helper()
+	_, err := j.Attach(t.Context(), "crm", []string{"web"})
+	require.NoError(t, err)
+	ads, err = j.Attach(t.Context(), "ads", []string{"ios"})
+	require.NoError(t, err)
+	for range 3 {
+		appendOne(t, j, "web")
+	}
+	time.Sleep(50 * time.Second)
+	for range later {
+		appendOne(t, j, "ios")
+	}
+	return ads
+}
+
+// trimExpired removes the calls for crm, and their outcomes.
+func trimExpired(t *testing.T, j *Journal, later int) {
+	t.Helper()
+	time.Sleep(20 * time.Second)
+	require.NoError(t, j.Trim(t.Context()))
+	calls, err := j.Measure(t.Context(), record.StreamCalls)
+	require.NoError(t, err)
+	require.EqualValues(t, later, calls.Msgs, "the other calls were removed")
+	outcomes, err := j.Measure(t.Context(), record.StreamOutcomes)
+	require.NoError(t, err)
+	require.Zero(t, outcomes.Msgs)
 }
 
 // TestLostCallsExpire checks that a pending call fails when it expires if the cluster has lost it.

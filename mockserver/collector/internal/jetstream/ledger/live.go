@@ -146,18 +146,24 @@ func (l *Live) Position() (calls, outcomes uint64) {
 	return l.ledger.Calls, l.ledger.Outcomes
 }
 
-// Skip replaces the ledger with the base if the ledger has not read all messages of CALLS up to
-// base.Purged, which may be removed. It takes ownership of the base. It reports whether the ledger then
-// includes the given messages of CALLS and OUTCOMES.
-func (l *Live) Skip(base *Ledger, calls, outcomes uint64) bool {
+// IsBehind is like Ledger.IsBehind.
+func (l *Live) IsBehind(base *Ledger) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ledger.Calls < base.Purged {
-		base.Outcomes = max(base.Outcomes, l.ledger.Outcomes) // the base contains all outcomes that the ledger has read
+	return l.ledger.IsBehind(base)
+}
+
+// Skip replaces the ledger with a base if messages that the ledger has not read may be removed. The base
+// must also contain all messages of CALLS that the ledger has read. Skip takes ownership of the base.
+func (l *Live) Skip(base *Ledger) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ledger.IsBehind(base) {
+		// The base contains all messages that the ledger has read.
+		base.Calls, base.Outcomes = max(base.Calls, l.ledger.Calls), max(base.Outcomes, l.ledger.Outcomes)
 		l.ledger = base
 		l.notify()
 	}
-	return l.ledger.Calls >= calls && l.ledger.Outcomes >= outcomes
 }
 
 // Advance raises the floor of a destination if it is still attached. The floor does not exceed the

@@ -55,6 +55,12 @@ func (l *Ledger) FirstOutcome() uint64 {
 	return first
 }
 
+// IsBehind reports whether messages that the ledger has not read may be removed, because a base contains
+// them. The base then contains all outcomes that the ledger has read.
+func (l *Ledger) IsBehind(base *Ledger) bool {
+	return l.Calls < base.Purged || l.Outcomes+1 < base.FirstOutcome()
+}
+
 // IsAfter reports whether a base was stored after another one.
 func (l *Ledger) IsAfter(before *Ledger) bool {
 	return l.Calls > before.Calls || l.Purged > before.Purged

@@ -322,7 +322,7 @@ func (r *reading) next(ctx context.Context) (*nats.Msg, error) {
 	}
 	for {
 		var silent <-chan time.Time
-		if r.finite {
+		if r.finite || r.Whole != nil && r.store.Shared {
 			silent = time.After(3 * r.heartbeat) // if the request was lost, the batch ends earlier with ErrNoHeartbeat
 		}
 		select {
@@ -393,13 +393,23 @@ func (r *reading) isPaused() bool {
 	return false
 }
 
-// checkStall determines why a finite reading receives no more messages. It returns ErrEnough at the
-// end of the scan, and an error if the server does not have the remaining messages or cannot read them.
-// The server caches NumPending, and may still count messages that were removed. The messages are
-// therefore corrupt only if a second consumer does not deliver them either.
+// checkStall determines why a reading receives no messages. If the reading is finite, checkStall returns
+// ErrEnough at the end of the scan, and an error if the server does not have the remaining messages or cannot
+// read them. Otherwise, it checks the gap if the last messages of the stream were removed. The server caches
+// NumPending, and may still count messages that were removed. The messages are therefore corrupt only if a
+// second consumer does not deliver them either.
 func (r *reading) checkStall(ctx context.Context) error {
-	if delivered, passed := r.batch.Position(); delivered == r.delivered && passed >= r.end {
+	delivered, passed := r.batch.Position()
+	hasAll := delivered == r.delivered
+	switch {
+	case r.finite && hasAll && passed >= r.end:
 		return cmp.Or(r.checkGap(r.end), ErrEnough)
+	case !r.finite && hasAll && passed >= r.Next:
+		err := r.checkGap(passed)
+		r.Next = passed + 1
+		return err
+	case !r.finite:
+		return nil
 	}
 	info, err := r.consumer.Info(ctx)
 	switch {
