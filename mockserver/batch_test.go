@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,30 @@ func TestBatchedDestinationInOrder(t *testing.T) {
 				next[user]++
 			}
 		}
+	})
+}
+
+func TestReloadKeepsConcurrencyOfBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := hook("d", "http://h/batch")
+		d.Batch, d.Concurrency = webhook.Batch{Calls: 10, Wait: webhook.Duration(10 * time.Millisecond)}, 2
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{d}})
+		var open, most atomic.Int64
+		h.answer("/batch", func(http.ResponseWriter, *http.Request) {
+			if n := open.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			open.Add(-1)
+		})
+		for i := range 6 {
+			send(t, srv, single(fmt.Sprint("m-", i), "u"))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
+		}
+		time.Sleep(time.Minute)
+		assert.EqualValues(t, 6, account(t, srv).Delivered)
+		assert.EqualValues(t, 2, most.Load())
 	})
 }
 

@@ -440,6 +440,17 @@ func TestStreamCountsOnlyMatchingCalls(t *testing.T) {
 	}
 }
 
+func TestFrameOfAHeldListIsBounded(t *testing.T) {
+	srv := mockserver.RunT(t)
+	from := position(t, srv)
+	for i := range 11 {
+		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 1000))
+	}
+	f, _ := openStream(t, srv.URL+"/stream?held=yes&from="+from).next()
+	assert.Len(t, f.Missing, 10_000)
+	assert.EqualValues(t, 11_000, f.Arrived)
+}
+
 func TestStreamsAreLimitedAndEnd(t *testing.T) {
 	inspector, _ := newPages(t, newCollector(t, engine.Config{}), access.GuardConfig{Loopback: true})
 	srv := httptest.NewServer(inspector)

@@ -152,6 +152,8 @@ func TestParseErrors(t *testing.T) {
 		{"tag", "track: !!binary x", `p.yaml:1: has the unsupported tag !!binary`},
 		{"alias", "track: *x", `p.yaml:1: has the alias *x without a preceding anchor &x`},
 		{"recursive alias", "track: &x {A: *x}", `p.yaml:1: has the alias *x inside its anchor &x`},
+		{"repeated anchor", "track:\n  A: &x {}\n  B: &x {}", `p.yaml:3: defines the anchor &x twice`},
+		{"repeated anchor of a key", "track:\n  &x A: {}\n  &x B: {}", `p.yaml:3: defines the anchor &x twice`},
 		{"documents", "track: {A: }\n---\ntrack: {B: }", `p.yaml:3: has more than one YAML document`},
 		{"number", "track: {A: {minProperties: 1e9999}}", `p.yaml:1: track "A": the number 1e9999 is out of range; numbers can have at most 1000 digits`},
 		{"JSON", "{\"track\": {\n\"A\": ]}", `p.json:2: is not valid JSON: expected a value`},
@@ -220,7 +222,8 @@ func TestYAMLAnchorsAndMergeKeys(t *testing.T) {
   B:
     <<: *a
     description: more
-  C: {properties: {y: &y {type: boolean}, z: *y}}
+  C: &c {properties: {y: &y {type: boolean}, z: *y}}
+  D: *c
 `))
 	if err != nil {
 		t.Fatal(err)

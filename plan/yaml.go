@@ -124,8 +124,10 @@ func (r *yamlReader) value(a ast.Node, depth int) (*node, error) {
 	case *ast.MappingValueNode:
 		return r.mapping(n, []*ast.MappingValueNode{a}, depth)
 	case *ast.AnchorNode:
+		if err := r.anchor(a); err != nil {
+			return nil, err
+		}
 		name := a.Name.String()
-		r.anchors[name] = a.Value
 		r.open[name] = true
 		defer delete(r.open, name)
 		return r.value(a.Value, depth)
@@ -150,6 +152,16 @@ func floatText(a *ast.FloatNode) string {
 		return "1e999" // the number is out of range, which checkSchema reports
 	}
 	return strconv.FormatFloat(a.Value, 'g', -1, 64)
+}
+
+// anchor adds an anchor. It may be called again for the same node, because aliases repeat values.
+func (r *yamlReader) anchor(a *ast.AnchorNode) error {
+	name := a.Name.String()
+	if other := r.anchors[name]; other != nil && other != a.Value {
+		return failedAt(a, "defines the anchor &%s twice", name)
+	}
+	r.anchors[name] = a.Value
+	return nil
 }
 
 func (r *yamlReader) alias(a *ast.AliasNode, depth int) (*node, error) {
@@ -227,7 +239,9 @@ func (r *yamlReader) key(a ast.MapKeyNode) (string, error) {
 	case *ast.NullNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return a.GetToken().Value, nil
 	case *ast.AnchorNode:
-		r.anchors[a.Name.String()] = a.Value
+		if err := r.anchor(a); err != nil {
+			return "", err
+		}
 		if s, ok := a.Value.(*ast.StringNode); ok {
 			return s.Value, nil
 		}

@@ -90,8 +90,8 @@ func run(ctx context.Context, file, notes, endpoint, writeKey string, progress i
 		return 0, err
 	}
 	i := &importer{client: client, rows: csv.NewReader(f), file: file, notes: notes, size: info.Size(), done: done, progress: progress}
-	err = i.run(ctx)
-	return i.done - done, errors.Join(err, client.Close())
+	err = errors.Join(i.run(ctx), client.Close())
+	return int(client.Stats().Delivered), err // Close has delivered the rows after the last checkpoint
 }
 
 type importer struct {

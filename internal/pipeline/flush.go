@@ -49,6 +49,16 @@ func (w *flushes) ended(seq uint64, calls int64) {
 	})
 }
 
+// recount adds n calls that were accepted before all flushes but not counted. Negative n removes calls
+// that were counted but do not exist. last is the number of the last of them.
+func (w *flushes) recount(n int64, last uint64) {
+	for _, f := range w.waiting {
+		f.left += n
+		f.upTo = max(f.upTo, last)
+	}
+	w.ended(0, 0) // ends the flushes that no longer wait for calls
+}
+
 // cancel removes a flush.
 func (w *flushes) cancel(f *flush) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(other *flush) bool { return other == f })

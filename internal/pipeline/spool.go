@@ -384,6 +384,9 @@ func (w *spoolWorker) openPage() {
 	defer w.unlock()
 	w.stats.Accepted += p.Recounted
 	w.stats.Recovered += p.Recounted
+	if p.Recounted != 0 {
+		w.flushes.recount(p.Recounted, uint64(p.Next)-1)
+	}
 	if p.Err != nil && len(p.Missing) == 0 {
 		w.note(slog.LevelWarn, "the spool is corrupted, but no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // newTestWorker returns a spool worker that is not started, with the memory budget of a client with
@@ -123,6 +125,27 @@ func TestSpoolWorkerReadsRecoveredCalls(t *testing.T) {
 	require.True(t, second.readBack())
 	require.Equal(t, inMemory, second.state)
 	require.Equal(t, 30, second.sendAll())
+}
+
+// A flush also waits for calls of a previous process that were not counted when the spool was opened.
+func TestFlushWaitsForRecountedCalls(t *testing.T) {
+	w := newTestWorker(t, t.TempDir(), 128<<10)
+	defer w.finish()
+	w.appendCall(t, "{}")
+	w.mu.Lock()
+	f := w.startFlush()
+	w.unlock()
+	last := f.upTo + 2
+	w.page = spool.Page{Recounted: 2, Next: spool.Position(last + 1)}
+	w.openPage()
+	require.Equal(t, 1, w.sendAll())
+	require.False(t, isDone(f))
+	require.Equal(t, w.pending(), f.left)
+	w.flushes.ended(last, 1)
+	require.Equal(t, int64(1), f.left)
+	w.page = spool.Page{Recounted: -1, Next: spool.Position(last + 1)}
+	w.openPage()
+	require.True(t, isDone(f))
 }
 
 // The worker tries once per second to read a segment. After ten attempts, the segment is lost.

@@ -12,6 +12,8 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
+	// Late is true if the webhook accepted the call after another webhook had accepted it.
+	Late bool  `json:"-"`
 	Call *Call `json:"-"` // the call; observers must not retain it
 }
 

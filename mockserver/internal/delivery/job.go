@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -25,8 +26,9 @@ type job struct {
 	note        note
 	webhooks    []endpoint
 	ticket      ticket
-	delivery    delivery // the result
-	cause       string   // error of the last webhook, without the URL, which may contain secrets
+	accepted    atomic.Bool // a webhook accepted the call
+	delivery    delivery    // the result
+	cause       string      // error of the last webhook, without the URL, which may contain secrets
 }
 
 // jobsOf returns one job for each call of an entry.
@@ -192,7 +194,8 @@ func (j *job) send(r sender.Request, to endpoint) answer {
 	if a.Reason == webhook.ReasonCanceled && a.RequestHeader == nil {
 		return a // nothing was sent
 	}
-	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a.Attempt, Call: j.call})
+	late := a.Verdict == webhook.Success && j.accepted.Swap(true)
+	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a.Attempt, Late: late, Call: j.call})
 	return a
 }
 

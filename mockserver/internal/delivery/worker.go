@@ -126,6 +126,7 @@ type target struct {
 type endpoint struct {
 	webhook.Endpoint
 	batcher *sender.Batcher // nil if each call has its own request
+	slots   chan struct{}   // slots of batcher
 }
 
 // batchRequests is the default of Destination.Concurrency for batches.
@@ -149,11 +150,25 @@ func (w *Worker) newTarget(d *tracking.Destination) *target {
 	for _, e := range d.Endpoints() {
 		to := endpoint{Endpoint: e}
 		if t.isBatched() {
-			to.batcher = sender.NewBatcher(&d.Settings, cmp.Or(d.Concurrency, batchRequests), send)
+			to.slots = w.slots(e.URL, cmp.Or(d.Concurrency, batchRequests))
+			to.batcher = sender.NewBatcher(&d.Settings, to.slots, send)
 		}
 		t.endpoints = append(t.endpoints, to)
 	}
 	return t
+}
+
+// slots returns n slots for batches to a URL. If the current target has as many, it returns these, because
+// they count the batches that are being sent.
+func (w *Worker) slots(url string, n int) chan struct{} {
+	if t := w.settings.Load(); t != nil {
+		for _, e := range t.endpoints {
+			if e.URL == url && cap(e.slots) == n {
+				return e.slots
+			}
+		}
+	}
+	return make(chan struct{}, n)
 }
 
 // maySend reports whether a batch may be sent: the destination has the same settings as before, and is

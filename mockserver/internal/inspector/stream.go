@@ -25,6 +25,8 @@ const (
 	frameInterval = 250 * time.Millisecond
 	// frameRows limits the new rows per frame. A faster list would be unreadable.
 	frameRows = 30
+	// frameMissing limits the orders in Missing. The browser ignores further ones, see mostMissing in live.js.
+	frameMissing = 10_000
 	// frameChanges limits the changes that a frame examines, newest first.
 	frameChanges = 2000
 	// countPause is the minimum time between two counts of matching items.
@@ -178,6 +180,7 @@ func (f *follower) next() frame {
 			out.Skipped += more
 		}
 	}
+	out.Missing = out.Missing[:min(len(out.Missing), frameMissing)]
 	out.Now = time.Now().Unix()
 	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)
 	f.second = out.Now

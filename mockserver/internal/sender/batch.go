@@ -39,9 +39,10 @@ type batch struct {
 }
 
 // NewBatcher returns a Batcher for a webhook of a destination with these settings, which must have
-// batches. It sends up to concurrency batches at the same time. send sends a request.
-func NewBatcher(settings *webhook.Settings, concurrency int, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
-	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, slots: make(chan struct{}, concurrency)}
+// batches. The capacity of slots limits the batches that are sent at the same time, by all Batchers with
+// these slots. send sends a request.
+func NewBatcher(settings *webhook.Settings, slots chan struct{}, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
+	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, slots: slots}
 }
 
 // A format builds the batches of a destination. Its methods are safe for concurrent use.

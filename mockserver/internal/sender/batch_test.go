@@ -63,7 +63,7 @@ func newBatcher(t *testing.T, r *batchReceiver, batch webhook.Batch) func(ids ..
 	s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 	require.NoError(t, err)
 	settings := &webhook.Settings{Batch: batch, SharedSecret: "s3cret", Signature: webhook.SignatureBoth}
-	b := sender.NewBatcher(settings, 4, s.Send)
+	b := sender.NewBatcher(settings, make(chan struct{}, 4), s.Send)
 	return func(ids ...string) []webhook.Attempt {
 		results := make([]webhook.Attempt, len(ids))
 		var all sync.WaitGroup
@@ -196,7 +196,7 @@ func TestCanceledBatch(t *testing.T) {
 		s, err := sender.New(webhook.SenderConfig{Transport: &batchReceiver{}}, nil)
 		require.NoError(t, err)
 		settings := &webhook.Settings{Batch: webhook.Batch{Calls: 10}}
-		b := sender.NewBatcher(settings, 4, s.Send)
+		b := sender.NewBatcher(settings, make(chan struct{}, 4), s.Send)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		began := time.Now()
@@ -218,7 +218,7 @@ func TestOneResultOfARequestIsNotShared(t *testing.T) {
 		}}
 		s, err := sender.New(webhook.SenderConfig{Transport: r}, nil)
 		require.NoError(t, err)
-		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 5}}, 4, s.Send)
+		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 5}}, make(chan struct{}, 4), s.Send)
 		var shared [5]bool
 		for i, attempt := range []int{1, 3, 2, 1, 1} { // the first is obsolete; the others are sent in two requests
 			go func() {
@@ -238,7 +238,7 @@ func TestBatchesInFlightAreLimited(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
 		running, most := 0, 0
-		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 10, Wait: webhook.Duration(10 * time.Millisecond)}}, 2, func(_ context.Context, r sender.Request) webhook.Attempt {
+		b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 10, Wait: webhook.Duration(10 * time.Millisecond)}}, make(chan struct{}, 2), func(_ context.Context, r sender.Request) webhook.Attempt {
 			mu.Lock()
 			sizes, running = append(sizes, r.Calls), running+1
 			most = max(most, running)
@@ -267,7 +267,7 @@ func TestBatchesInFlightAreLimited(t *testing.T) {
 // keep the whole response in memory.
 func TestBatchDoesNotRetainLongResponses(t *testing.T) {
 	long := make([]byte, 2*sender.KeptBody)
-	b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 2, Wait: 1}}, 1, func(context.Context, sender.Request) webhook.Attempt {
+	b := sender.NewBatcher(&webhook.Settings{Batch: webhook.Batch{Calls: 2, Wait: 1}}, make(chan struct{}, 1), func(context.Context, sender.Request) webhook.Attempt {
 		return webhook.Attempt{Status: http.StatusInternalServerError, Verdict: webhook.Temporary, ResponseBody: long}
 	})
 	a := b.Send(t.Context(), sender.Request{Body: []byte("{}")}, func() bool { return false })

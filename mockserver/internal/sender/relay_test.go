@@ -69,7 +69,7 @@ func newRelay(t *testing.T, o *otherCollector, settings webhook.Settings) func(n
 	require.NoError(t, err)
 	settings.Type, settings.WriteKey = webhook.TypeRelay, "key"
 	require.NoError(t, settings.Validate())
-	b := sender.NewBatcher(&settings, 4, s.Send)
+	b := sender.NewBatcher(&settings, make(chan struct{}, 4), s.Send)
 	return func(number int, ids ...string) []webhook.Attempt {
 		attempts := make([]webhook.Attempt, len(ids))
 		var all sync.WaitGroup

@@ -338,6 +338,31 @@ func TestDeletionRetriesStoringOutcomes(t *testing.T) {
 	})
 }
 
+func TestLostFilteredDeletionIsNotReplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, box := oneSource(hooks("crm")...)
+		config.Destinations[0].Types.Deny = []string{"delete"}
+		config.Journal = mortalJournal{journal.NewMemory(0), newProcess(-1, false)} // Close does nothing
+		kept := state.NewMemory()
+		config.State = failingState{kept, func(key string) bool { return strings.HasPrefix(key, "deletionchunk.") }}
+		c := start(t, config)
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Close())
+
+		config.State = kept
+		c = start(t, config)
+		d, err := c.Users().WaitDeletion(within(t), "x")
+		require.NoError(t, err)
+		assert.Equal(t, event.Counts{Filtered: 1}, d.Targets[0].Counts)
+		assert.Empty(t, box.take())
+		ledgers, err := c.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []tracking.Ledger{{Destination: "crm", Accepted: 1, Filtered: 1}}, ledgers)
+	})
+}
+
 // A stuckJournal stores the calls of a batch, but does not return until it is canceled.
 type stuckJournal struct {
 	journal.Journal

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -75,8 +76,8 @@ func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget
 	return lost, nil
 }
 
-// recover stores the outcomes of a target's failed notifications, and sends notifications with an
-// unknown outcome again.
+// recover stores the outcomes of a target's failed and filtered notifications, and sends
+// notifications with an unknown outcome again.
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]journal.FailedCall{}
@@ -91,6 +92,17 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
 	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; the limit for sending it again is reached"}}
+	e, err := w.emitter(t.Source)
+	if err != nil {
+		return err
+	}
+	e.add("", "", nil)
+	if d := w.config.Settings().Destination(t.Destination); d != nil {
+		// The destination filters all notifications of a target, or none.
+		if deliver, reason := routing.Route(d, &e.batch(time.Now()).Calls[0]); !deliver {
+			again, unknown.Outcome = false, tracking.Outcome{State: tracking.StateFiltered, Reason: reason}
+		}
+	}
 	open, err := w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
 		if f, known := failed[w.record.messageID(w.id, t.Source, user)]; known {
 			return deletionEnd{tracking.Outcome{State: tracking.StateFailed, Reason: f.Reason}, f.Attempts, f.FailedAt}, true

@@ -353,6 +353,11 @@ func (c *client) follow(cmd *cobra.Command, q url.Values, first int) error {
 	case "yaml":
 		return usagef("--follow cannot be used with --output yaml: use jsonl or table")
 	}
+	if name := q.Get("destination"); name != "" {
+		if err := c.checkDestination(cmd.Context(), name); err != nil {
+			return err
+		}
+	}
 	return live.Print(cmd.Context(), followed{client: c, query: q}, first, cmd.OutOrStdout(), form)
 }
 

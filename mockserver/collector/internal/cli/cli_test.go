@@ -209,6 +209,7 @@ func TestCommandsOnARunningCollector(t *testing.T) {
 		{"calls-rejected-none", []string{"calls", "--state", "rejected", "--event", "x"}, 0},
 		{"calls-rejected-destination", []string{"calls", "--state", "rejected", "--destination", "crm"}, 2},
 		{"calls-follow-state", []string{"calls", "--follow", "--state", "failed"}, 2},
+		{"calls-unknown-destination", []string{"calls", "--follow", "--destination", "nope"}, 1},
 		{"calls-follow-yaml", []string{"calls", "--follow", "-o", "yaml"}, 2},
 		{"calls-follow-yaml", []string{"calls", "m1", "--follow", "--state", "rejected", "-o", "yaml"}, 2},
 		{"bad-output", []string{"calls", "-o", "xml"}, 2},

@@ -211,9 +211,12 @@ skipped.`,
   collector plan infer --collector --source web > plan.yaml`,
 	}
 	cmd.Flags().StringVar(&config.Name, "name", "inferred", "the name of the plan")
-	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "the maximum number of values of an enum; -1 for no enums")
+	cmd.Flags().IntVar(&config.MaxEnum, "max-enum", 12, "the maximum number of values of an enum; 0 for no enums")
 	calls.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if config.MaxEnum == 0 {
+			config.MaxEnum = -1 // infer.New would use the default
+		}
 		x := infer.New(config)
 		bad := 0
 		err := calls.each(cmd, args, func(place string, call []byte) {

@@ -127,6 +127,7 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-check-printed-array", `[{"ref":"a","body":` + goodOrder + `}]`, []string{"check", "plan.yaml"}, 0},
 		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
 		{"plan-infer-one", goodOrder, []string{"infer"}, 0},
+		{"plan-infer-no-enums", strings.Repeat(strings.ReplaceAll(goodOrder, "\n", "")+"\n", 20), []string{"infer", "--max-enum", "0"}, 0},
 		{"plan-infer-output", goodOrder, []string{"infer", "-o", "json"}, 2},
 		{"plan-infer-none", "", []string{"infer"}, 1},
 		{"plan-infer-ignored", `{"type":"alias"}`, []string{"infer"}, 1},

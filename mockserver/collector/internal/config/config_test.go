@@ -226,6 +226,7 @@ c.yaml:3:11: sources[0].name is empty: use 1 to 100 printable characters
 c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 		{"an alias without an anchor", store + "destinations:\n- name: d\n  sharedSecret: *hush\n  webhooks: [{url: 'https://a'}]", `c.yaml:4:17: the alias *hush has no anchor &hush: add the anchor, or write out the value`},
 		{"a merge without an anchor", store + "limits: {<<: *hush}", `c.yaml:2:14: the alias *hush has no anchor &hush: add the anchor, or write out the value`},
+		{"a repeated anchor", store + "sources: [{name: &n web, writeKey: &n web-key}]", `c.yaml:2:36: the anchor &n is defined twice: rename one of them`},
 		{"UTF-16", "\xff\xfed\x00:\x00", `c.yaml: not UTF-8: save the file in this encoding`},
 		{"Latin-1", store + "# \xe9", `c.yaml: not UTF-8: save the file in this encoding`},
 		{"a byte order mark", "\uFEFF" + store, ``},

@@ -87,7 +87,11 @@ func (d *decoder) decode(data []byte, v any) {
 	}
 	for _, n := range ast.Filter(ast.AnchorType, root) {
 		anchor := n.(*ast.AnchorNode)
-		d.anchors[anchor.Name.String()] = anchor.Value
+		name := anchor.Name.String()
+		if d.anchors[name] != nil {
+			d.wrong(n.GetToken(), "", fmt.Sprintf("the anchor &%s is defined twice", name), "rename one of them")
+		}
+		d.anchors[name] = anchor.Value
 	}
 	for _, n := range ast.Filter(ast.AliasType, root) {
 		if name := n.(*ast.AliasNode).Value.String(); d.anchors[name] == nil {

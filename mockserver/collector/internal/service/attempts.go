@@ -91,7 +91,7 @@ func (l *attemptLog) Observe(e event.Event) {
 	l.log.Record(*buffer)
 }
 
-// deliveredBy returns the outcome of a successful attempt.
+// deliveredBy returns the outcome of the attempt that delivered a call.
 func deliveredBy(a *tracking.Attempt) tracking.Ended {
 	e := tracking.Ended{
 		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
@@ -112,7 +112,7 @@ func (l *attemptLog) apply(data []byte, observe func(event.Event)) {
 	case r.writer == l.writer: // the history already contains this process's record
 	case r.attempt != nil:
 		observe(*r.attempt)
-		if r.attempt.Verdict == webhook.Success {
+		if r.attempt.Verdict == webhook.Success && !r.attempt.Late {
 			observe(deliveredBy(r.attempt))
 		}
 	case r.ended != nil:

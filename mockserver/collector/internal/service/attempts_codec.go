@@ -36,7 +36,7 @@ func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	for _, body := range [][]byte{bodyOf(a.Call), a.RequestBody, a.ResponseBody} {
 		b = record.AppendText(b, body)
 	}
-	return appendBool(binary.AppendVarint(b, int64(a.Calls)), a.Shared)
+	return appendBool(appendBool(binary.AppendVarint(b, int64(a.Calls)), a.Shared), a.Late)
 }
 
 func appendBool(b []byte, v bool) []byte {
@@ -146,6 +146,7 @@ func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte)
 	if len(d.Rest) > 0 { // records of older versions end here
 		a.Calls, a.Shared = int(d.Signed()), d.Signed() != 0
 	}
+	a.Late = len(d.Rest) > 0 && d.Signed() != 0 // and others here
 	return writer, body
 }
 

@@ -24,6 +24,8 @@ func TestHistorySurvivesRestart(t *testing.T) {
 		_, _ = w.Write([]byte("thanks"))
 	}))
 	t.Cleanup(receiver.Close)
+	both := hook("both", receiver.URL+"/a")
+	both.Webhooks = append(both.Webhooks, webhook.Endpoint{URL: receiver.URL + "/b"})
 	off := hook("off", receiver.URL)
 	off.Enabled = new(bool)
 	c := &config.Config{
@@ -32,6 +34,7 @@ func TestHistorySurvivesRestart(t *testing.T) {
 		Destinations: []config.Destination{
 			hook("good", receiver.URL),
 			hook("gone", receiver.URL+"/gone"),
+			both,
 			off,
 		},
 	}
@@ -43,10 +46,8 @@ func TestHistorySurvivesRestart(t *testing.T) {
 		return func() bool {
 			for _, id := range ids {
 				record, _ := s.collector.History().Find("web", id)
-				for _, destination := range []string{"good", "gone", "off"} {
-					if _, decided := record.State(destination); !decided {
-						return false
-					}
+				if len(record.Attempts) < 4 || len(record.Ends) < 4 {
+					return false
 				}
 			}
 			return true
@@ -65,8 +66,9 @@ func TestHistorySurvivesRestart(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, string(want.Call.Body), string(got.Call.Body))
 		assert.Equal(t, want.Call.Event, got.Call.Event)
-		assert.Len(t, got.Attempts, 2)
-		for _, destination := range []string{"good", "gone", "off"} {
+		assert.Len(t, got.Attempts, 4)
+		assert.Len(t, got.Ends, 4, "one outcome for each destination")
+		for _, destination := range []string{"good", "gone", "both", "off"} {
 			wantState, _ := want.State(destination)
 			gotState, _ := got.State(destination)
 			assert.Equal(t, wantState, gotState)
@@ -96,7 +98,7 @@ func FuzzRecords(f *testing.F) {
 		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Calls: 100, Shared: true, Status: 503, Verdict: webhook.Temporary, Reason: "status",
 		Error: "responded with 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
 		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
-	}}
+	}, Late: true}
 	ended := tracking.Ended{
 		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at, Shared: true,
 		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "no"}, Call: &call,
@@ -111,9 +113,9 @@ func FuzzRecords(f *testing.F) {
 	second, err := readLogged(records[1])
 	require.NoError(f, err)
 	require.Equal(f, logged{writer: "me", ended: &ended}, second)
-	attempt.Calls, attempt.Shared, ended.Shared = 0, false, false
+	attempt.Calls, attempt.Shared, attempt.Late, ended.Shared = 0, false, false, false
 	for n, want := range []logged{{writer: "me", attempt: &attempt}, {writer: "me", ended: &ended}} {
-		older := records[n][:len(records[n])-[]int{3, 1}[n]] // 100 has two bytes
+		older := records[n][:len(records[n])-[]int{4, 1}[n]] // 100 has two bytes
 		got, err := readLogged(older)
 		require.NoError(f, err)
 		require.Equal(f, want, got)
