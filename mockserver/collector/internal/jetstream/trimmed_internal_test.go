@@ -1,19 +1,24 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -43,10 +48,16 @@ func deliver(t *testing.T, j *Journal, r journal.Reader, n int) {
 	t.Helper()
 	for range n {
 		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
-		l, err := r.Next(within(t), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		deliverNext(t, r)
 	}
+}
+
+// deliverNext delivers the next entry, which has one call.
+func deliverNext(t *testing.T, r journal.Reader) {
+	t.Helper()
+	l, err := r.Next(within(t), journal.Want{})
+	require.NoError(t, err)
+	require.NoError(t, l.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
 }
 
 // runServer runs a server in memory until the test ends.
@@ -64,6 +75,23 @@ func runServer(t *testing.T) *fakenats.Server {
 		server.Stop()
 	})
 	return server
+}
+
+// openWith opens a journal on a server, with streams that wrap wraps. It closes the journal when the test ends.
+func openWith(t *testing.T, server *fakenats.Server, o Options, wrap func(store.Streams) store.Streams) *Journal {
+	o.NATS = &NATS{Replicas: 1}
+	o, err := o.withLimits()
+	require.NoError(t, err)
+	j, err := newJournal(o).opened(func(j *Journal) error {
+		if err := j.connect("", nats.InProcessServer(server)); err != nil {
+			return err
+		}
+		j.JS = wrap(j.JS)
+		return j.begin(t.Context())
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	return j
 }
 
 // TestOtherCollectorTrimsDuringARead lets another collector remove old calls after a read of CALLS has begun.
@@ -91,18 +119,8 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			defer cleanTimers()
 			synctest.Test(t, func(t *testing.T) {
 				server := runServer(t)
-				o, err := Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}.withLimits()
-				require.NoError(t, err)
-				one, streams := newJournal(o), &trimmedStreams{}
-				_, err = one.opened(func(j *Journal) error {
-					if err := j.connect("", nats.InProcessServer(server)); err != nil {
-						return err
-					}
-					streams.Streams, j.JS = j.JS, streams
-					return j.begin(t.Context())
-				})
-				require.NoError(t, err)
-				defer func() { require.NoError(t, one.Close()) }()
+				streams := &trimmedStreams{}
+				one := openWith(t, server, Options{Keep: c.keep}, func(s store.Streams) store.Streams { streams.Streams = s; return streams })
 				if c.keep == time.Minute {
 					one.trimmer.running.Lock()
 					defer one.trimmer.running.Unlock()
@@ -130,6 +148,80 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A changingBase has a base that another collector seems to change before each read, or that cannot be read.
+type changingBase struct {
+	store.Streams
+	purged atomic.Uint64 // 0 until the base changes
+	err    error         // of all reads after the next one
+}
+
+func (s *changingBase) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
+	if !strings.HasSuffix(subject, ".s.base") || s.purged.Load() == 0 {
+		return s.Streams.Last(ctx, stream, subject)
+	}
+	base := ledger.New()
+	if base.Purged = s.purged.Add(1); base.Purged > 2 && s.err != nil {
+		return nil, s.err
+	}
+	return &jetstream.RawStreamMsg{Data: s2.Encode(nil, base.Encode())}, nil
+}
+
+// TestVerifyReportsWhyItFails verifies a journal that has lost a message, which another collector may have
+// trimmed.
+func TestVerifyReportsWhyItFails(t *testing.T) {
+	denied := errors.New("permission denied")
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"unknown":      {denied, []string{"of analytics-CALLS cannot be read", "permission denied"}},
+		"always later": {nil, []string{"other collectors removed old calls during each of 10 recounts"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				server := runServer(t)
+				streams := &changingBase{err: c.err}
+				j := openWith(t, server, Options{}, func(s store.Streams) store.Streams { streams.Streams = s; return streams })
+				r, err := j.Attach(t.Context(), "crm", nil)
+				require.NoError(t, err)
+				deliver(t, j, r, 2)
+				require.Len(t, server.Lose("analytics.c.web"), 2)
+				require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+				streams.purged.Store(1)
+				_, err = j.Verify(t.Context())
+				for _, want := range c.want {
+					require.ErrorContains(t, err, want)
+				}
+			})
+		})
+	}
+}
+
+// TestLostCallsAreReportedOnce checks that a collector that cannot remove old calls logs once what to do.
+func TestLostCallsAreReportedOnce(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		server, log := runServer(t), &bytes.Buffer{}
+		o := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil))}
+		j, err := OpenOn(t.Context(), o, server.Link(), 1)
+		require.NoError(t, err)
+		r, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		deliver(t, j, r, 2)
+		require.Len(t, server.Lose("analytics.c.web"), 2)
+		for range 5 {
+			deliver(t, j, r, 1)
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, j.Close())
+		assert.Equal(t, 1, strings.Count(log.String(), "removing old calls failed"), log)
+		assert.Contains(t, log.String(), "start once with --accept-loss")
+	})
 }
 
 // TestCollectorContinuesAfterTrimmedCalls cuts off a collector for longer than calls are kept. Another
