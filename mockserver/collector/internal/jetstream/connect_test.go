@@ -131,5 +131,5 @@ func TestReplayLockIsRenewed(t *testing.T) {
 	state, err := js.Stream(ctx, "analytics-STATE")
 	require.NoError(t, err)
 	require.NoError(t, state.Purge(ctx), "expires the lock")
-	require.ErrorContains(t, renew(ctx), "the lock analytics.s.lock.crm was lost")
+	require.ErrorContains(t, renew(ctx), "the lock that excludes other collectors could not be renewed")
 }

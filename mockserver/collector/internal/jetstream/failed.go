@@ -52,28 +52,18 @@ func callsMessage(subject string, calls []tracking.Call, traces event.Traces) *n
 	return m
 }
 
-// eachFailed calls f with each message of FAILED for a destination, oldest first, and with its mark, which
-// contains the replayed calls. It skips messages from before the destination was attached, because an
-// interrupted Detach leaves them in FAILED.
-func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(m *record.FailedMessage, replayed record.Mark) error) error {
-	list, err := j.Measure(ctx, record.StreamFailed)
-	if err != nil {
-		return err
-	}
-	marks, err := j.marks(ctx, destination)
-	if err != nil {
-		return err
-	}
+// eachFailed calls f with the messages of FAILED for a destination in a span, oldest first. It skips messages
+// from before the destination was attached, because an interrupted Detach leaves them in FAILED.
+func (j *Journal) eachFailed(ctx context.Context, destination string, span record.Span, headersOnly bool, f func(*record.FailedMessage) error) error {
 	var attached uint64
 	j.ledger.With(destination, func(a *ledger.Account) { attached = a.Attached })
-	t := j.TailFailed(record.Token(destination), 1, func(m *record.FailedMessage) error {
+	t := j.TailFailed(record.Token(destination), span.First, func(m *record.FailedMessage) error {
 		if record.RefOf(m.Ref.Number).Seq < attached {
 			return nil
 		}
-		return f(m, marks[m.Ref.Token()])
+		return f(m)
 	})
-	t.Last = list.LastSeq // calls that are replayed during the listing may fail again
-	t.HeadersOnly = headersOnly
+	t.Last, t.HeadersOnly = span.Last, headersOnly
 	return t.Scan(ctx)
 }
 
@@ -129,20 +119,27 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 // the mark fails if another mark was stored in the meantime. A late message therefore cannot undo a newer
 // mark.
 func (j *Journal) markMessage(ctx context.Context, destination string, ref record.FailedRef) (*nats.Msg, error) {
-	m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
-	var have record.Mark
-	var last uint64
-	switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
-	case err == nil:
-		have, last = old.Data, old.Sequence
-	case !errors.Is(err, jetstream.ErrMsgNotFound):
+	old, err := j.loadMark(ctx, destination, ref)
+	if err != nil {
 		return nil, err
 	}
+	m := nats.NewMsg(old.Subject)
+	have := record.Mark(old.Data)
 	if m.Data = have.With(ref.Places); bytes.Equal(m.Data, have) {
 		return nil, nil
 	}
-	store.ExpectLast(m, last)
+	store.ExpectLast(m, old.Sequence)
 	return m, nil
+}
+
+// loadMark returns the mark of a FAILED message. It is empty if none is stored.
+func (j *Journal) loadMark(ctx context.Context, destination string, ref record.FailedRef) (*jetstream.RawStreamMsg, error) {
+	subject := j.Names.Subject("m", record.Token(destination), ref.Token())
+	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return &jetstream.RawStreamMsg{Subject: subject}, nil
+	}
+	return m, err
 }
 
 // A process may be killed after it has stored a replay and before it has marked the calls as

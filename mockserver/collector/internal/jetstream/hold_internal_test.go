@@ -105,15 +105,19 @@ func (m *mute) Consumer(ctx context.Context, stream, name string) (store.Consume
 // A sharing is two journals on one server, both with the destination crm.
 type sharing struct {
 	*testing.T
+	options  Options
 	server   *fakenats.Server
 	journals [2]*Journal
 	streams  [2]*mute
 	readers  [2]journal.Reader
 }
 
-func share(t *testing.T) *sharing {
+func share(t *testing.T) *sharing { return shareWith(t, Options{}) }
+
+func shareWith(t *testing.T, o Options) *sharing {
 	server := fakenats.New(false)
-	s := &sharing{T: t, server: server}
+	o.NATS = &NATS{Replicas: 1}
+	s := &sharing{T: t, options: o, server: server}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -149,7 +153,7 @@ func (s *sharing) open(i int) {
 	}
 	s.streams[i] = &mute{Streams: streams[1]}
 	var err error
-	s.journals[i], err = openOn(s.Context(), Options{NATS: &NATS{Replicas: 1}}, streams[0], s.streams[i])
+	s.journals[i], err = openOn(s.Context(), s.options, streams[0], s.streams[i])
 	require.NoError(s, err)
 	s.readers[i], err = s.journals[i].Attach(s.Context(), "crm", nil)
 	require.NoError(s, err)

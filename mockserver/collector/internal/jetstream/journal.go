@@ -39,7 +39,7 @@ func newJournal(o Options) *Journal {
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.NewLive(ledger.New()),
 		previous: previousRun{settled: make(chan struct{}), tried: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
 		seen:    seen{oldest: map[string]oldestCall{}},
-		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
+		replays: replays{found: map[string]uint64{}, marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
 	j.queues = queue.NewSet(j.Store, j)
 	return j

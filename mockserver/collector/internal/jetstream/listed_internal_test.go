@@ -155,9 +155,7 @@ func TestFailedCallsAreListedAfterALatePull(t *testing.T) {
 		require.NoError(t, lease.Finish(t.Context(), givenUp))
 		require.NoError(t, s.journals[0].Close())
 		time.Sleep(5 * time.Minute)
-		lease, err = other.Next(t.Context(), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
+		deliverNext(t, other)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -165,6 +163,81 @@ func TestFailedCallsAreListedAfterALatePull(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Len(t, listedAsFailed(t, j), 1)
 	})
+}
+
+// TestFailedCallsAreListedAfterAReturnedLease kills a process after it has stored the outcome of a call that
+// another process leases too, and before it has listed the call. The other process returns its lease later.
+func TestFailedCallsAreListedAfterAReturnedLease(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		s := share(t)
+		j := s.journals[0]
+		other, err := j.Attach(t.Context(), "ads", nil)
+		require.NoError(t, err)
+		s.append("m", 1)
+		lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+		require.NoError(t, err)
+		require.NoError(t, s.journals[1].FinishUnsettled(lease, givenUp))
+		time.Sleep(3 * time.Minute)
+		deliverNext(t, other)
+		lease.Return()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = s.readers[0].Next(ctx, journal.Want{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, listedAsFailed(t, j), 1)
+	})
+}
+
+// TestFailedCallsAreListedBeforeTheyAreTrimmed kills a process before it has listed a failed call. No process
+// requests the message again before it is removed from CALLS. A call that was listed and has been removed from
+// the list is not listed again.
+func TestFailedCallsAreListedBeforeTheyAreTrimmed(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		killed  bool
+		want    int
+	}{
+		"killed":       {Options{}, true, 2},
+		"full list":    {Options{FailedBytes: 400}, false, 1},
+		"expired list": {Options{KeepFailed: 2 * time.Minute}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				c.options.Keep = 5 * time.Minute
+				s := shareWith(t, c.options)
+				j := s.journals[1]
+				other, err := j.Attach(t.Context(), "ads", nil)
+				require.NoError(t, err)
+				for _, id := range []string{"first", "second"} {
+					s.append(id, 1)
+					if c.killed {
+						s.streams[0].failFor(j.Names, "f")
+					}
+					lease, err := s.readers[0].Next(t.Context(), journal.Want{})
+					require.NoError(t, err)
+					require.NoError(t, lease.Finish(t.Context(), givenUp))
+				}
+				require.NoError(t, s.journals[0].Close())
+				before, err := j.Measure(t.Context(), record.StreamFailed)
+				require.NoError(t, err)
+				time.Sleep(3 * time.Minute)
+				deliverNext(t, other)
+				deliverNext(t, other)
+				time.Sleep(4 * time.Minute)
+				calls, err := j.Measure(t.Context(), record.StreamCalls)
+				require.NoError(t, err)
+				require.Zero(t, calls.Msgs, "the calls are removed")
+				assert.Len(t, listedAsFailed(t, j), c.want)
+				after, err := j.Measure(t.Context(), record.StreamFailed)
+				require.NoError(t, err)
+				assert.Equal(t, c.killed, after.LastSeq > before.LastSeq)
+			})
+		})
+	}
 }
 
 // TestOldestPendingCallFollowsEachPart ends the parts of a message one after another. Then the call of the

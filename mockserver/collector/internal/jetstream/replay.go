@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -227,30 +228,46 @@ func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 	return append(refs, p)
 }
 
-// findFailed finds calls in the list of failed calls or, if as is StateFiltered, of filtered calls.
+// findFailed finds calls in the list of failed calls or, if as is StateFiltered, of filtered calls. All replays
+// must be marked. It starts where the previous search ended, because a large replay consists of many small ones.
 func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[event.Key][]record.FailedRef, error) {
 	wanted := map[event.Key]int{}
 	for i := range calls {
 		wanted[event.KeyOf(calls[i].Source, calls[i].ID)]++
 	}
 	found, left := map[event.Key][]record.FailedRef{}, len(calls)
-	err := j.eachFailed(ctx, destination, true, func(m *record.FailedMessage, replayed record.Mark) error {
-		place := 0
+	find := func(m *record.FailedMessage) error {
+		var mark *jetstream.RawStreamMsg // nil until it is read
+		place := -1
 		for id := range record.EachID(m.IDs) {
+			place++
 			key := event.KeyOf(m.Why.Source, id)
-			_, filtered := m.Why.Reason(place)
-			if wanted[key] > 0 && filtered == (as == tracking.StateFiltered) && !replayed.Has(place) {
+			if _, filtered := m.Why.Reason(place); wanted[key] == 0 || filtered != (as == tracking.StateFiltered) {
+				continue
+			}
+			if mark == nil {
+				var err error
+				if mark, err = j.loadMark(ctx, destination, m.Ref); err != nil {
+					return err
+				}
+			}
+			if !record.Mark(mark.Data).Has(place) {
 				found[key] = append(found[key], record.FailedRef{Number: m.Ref.Number, Attempt: m.Ref.Attempt, Places: []int{place}})
 				wanted[key]--
 				left--
+				j.replays.found[destination] = m.Seq
 			}
-			place++
 		}
 		if left == 0 {
 			return store.ErrEnough
 		}
 		return nil
-	})
+	}
+	first := max(1, j.replays.found[destination])
+	err := j.eachFailed(ctx, destination, record.Span{First: first, Last: math.MaxUint64}, true, find)
+	if err == nil && left > 0 && first > 1 {
+		err = j.eachFailed(ctx, destination, record.Span{First: 1, Last: first - 1}, true, find)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +287,9 @@ const lockPause = 500 * time.Millisecond
 // failed calls. The caller must call unlock.
 func (j *Journal) lockReplay(ctx context.Context, destination string) (lock *store.Lock, unlock func(), err error) {
 	lock = store.NewLock(j.Store, "lock", record.Token(destination))
-	j.replays.running.Lock()
+	if err := j.replays.running.LockContext(ctx); err != nil {
+		return nil, nil, fmt.Errorf("journal: waiting for another replay: %w", err)
+	}
 	unlock = func() {
 		lock.Remove(ctx)
 		j.replays.running.Unlock()

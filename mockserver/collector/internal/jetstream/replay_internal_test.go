@@ -3,6 +3,7 @@ package jetstream
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,18 @@ func TestReplayCountsOnceAfterAKill(t *testing.T) {
 			assert.EqualValues(t, 200, ledgers[0].Pending)
 		})
 	}
+}
+
+// TestReplaysFindCallsInAnyOrder replays calls before and after the calls of earlier replays.
+func TestReplaysFindCallsInAnyOrder(t *testing.T) {
+	j := failedCalls(t, t.TempDir(), 2*record.PartCalls)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	calls := listedAsFailed(t, j)
+	for _, some := range [][]tracking.Call{calls[150:], calls[:10], slices.Concat(calls[140:150], calls[10:20]), calls[20:140]} {
+		require.NoError(t, j.Replay(within(t), "crm", some, nil, tracking.StateFailed))
+		require.ErrorContains(t, j.Replay(within(t), "crm", some[:1], nil, tracking.StateFailed), "not in the list of failed calls")
+	}
+	assert.Empty(t, listedAsFailed(t, j))
 }
 
 // TestPartialReplayReportsItsProgress replays calls of several sources, which are stored as

@@ -77,14 +77,15 @@ func (j *Journal) SettleSince(ctx context.Context, destination string, since tim
 	return j.restoreRetries(ctx, destination)
 }
 
-// settleLatest applies the matching outcomes that were stored within the duration last before the newest
-// outcome. Another process may not have applied them yet.
-func (j *Journal) settleLatest(ctx context.Context, last time.Duration, match func(*record.Outcome) bool) error {
+// settleLatest applies the outcomes of a destination that were stored within store.PublishTimeout before the
+// newest outcome. Another process may not have applied them yet.
+func (j *Journal) settleLatest(ctx context.Context, destination string) error {
 	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
-	return j.settleOutcomes(ctx, outcomes.LastTime.Add(-last), match)
+	since := outcomes.LastTime.Add(-store.PublishTimeout)
+	return j.settleOutcomes(ctx, since, func(o *record.Outcome) bool { return o.Destination == destination })
 }
 
 // unsettledBefore returns the start of the search for outcomes that may not be applied at time t. Earlier
@@ -196,13 +197,12 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
 	missing := map[string]bool{} // subjects of messages that are not in FAILED
 	err := j.eachOutcome(ctx, 0, since, func(o *record.Outcome) error {
-		if len(o.Failed) == 0 || !match(o) || !j.isCurrent(o) {
+		if !match(o) {
 			return nil
 		}
-		subject := j.failedSubject(o)
-		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			missing[subject], err = true, nil
+		listed, err := j.isListed(ctx, o)
+		if err == nil && !listed {
+			missing[j.failedSubject(o)] = true
 		}
 		return err
 	})
@@ -220,6 +220,40 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 		}
 		return j.restoreFailed(ctx, o)
 	})
+}
+
+// listFailed stores the failed calls of an outcome if they are not stored yet. The outcome must be the first
+// one of its attempt.
+func (j *Journal) listFailed(ctx context.Context, o *record.Outcome) error {
+	listed, err := j.isListed(ctx, o)
+	if err != nil || listed {
+		return err
+	}
+	return j.restoreFailed(ctx, o)
+}
+
+// isListed reports whether FAILED contains the failed calls of an outcome, if it has any and its destination
+// is still attached.
+func (j *Journal) isListed(ctx context.Context, o *record.Outcome) (bool, error) {
+	if len(o.Failed) == 0 || !j.isCurrent(o) {
+		return true, nil
+	}
+	_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), j.failedSubject(o))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// completeSince returns the time since which FAILED contains all messages that were stored in it. Its limits
+// may have removed earlier messages.
+func (j *Journal) completeSince(ctx context.Context) (time.Time, error) {
+	list, err := j.Measure(ctx, record.StreamFailed)
+	since := time.Now().Add(-j.options.KeepFailed)
+	if list.FirstTime.After(since) && list.Bytes > uint64(j.options.FailedBytes)/2 {
+		since = list.FirstTime
+	}
+	return since, err
 }
 
 // failedSubject returns the subject of the FAILED message of an outcome.

@@ -141,7 +141,8 @@ type oldestCall struct {
 
 // replays is the state of this process's replays.
 type replays struct {
-	running pause.Lock // serializes Replay
+	running pause.Lock        // serializes Replay; guards found
+	found   map[string]uint64 // last message of FAILED in which findFailed has found a call, keyed by destination
 
 	mu     sync.Mutex        // guards marked
 	marked map[string]uint64 // keyed by destination, see Journal.marked

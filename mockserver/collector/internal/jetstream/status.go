@@ -93,7 +93,16 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitListed(ctx, destination); err != nil {
 		return err
 	}
-	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage, replayed record.Mark) error {
+	list, err := j.Measure(ctx, record.StreamFailed) // before the marks: calls that are replayed during the listing may fail again
+	if err != nil {
+		return err
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return err
+	}
+	return j.eachFailed(ctx, destination, record.Span{First: 1, Last: list.LastSeq}, false, func(m *record.FailedMessage) error {
+		replayed := marks[m.Ref.Token()]
 		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
@@ -139,7 +148,7 @@ func (j *Journal) awaitKept(ctx context.Context, destination string) error {
 	defer stop()
 	err = j.queues.AwaitFailedStored(storable, destination)
 	if err == nil && j.Shared {
-		err = j.settleLatest(storable, store.PublishTimeout, func(o *record.Outcome) bool { return o.Destination == destination })
+		err = j.settleLatest(storable, destination)
 	}
 	return err
 }
@@ -168,7 +177,9 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 	if err := j.awaitRecovery(ctx, j.previous.tried); err != nil { // retries are missing until the first attempt at recovery
 		return nil, err
 	}
-	j.trimmer.running.Lock() // prevents this process from removing messages before they are read
+	if err := j.trimmer.running.LockContext(ctx); err != nil { // prevents this process from removing messages before they are read
+		return nil, fmt.Errorf("waiting until old calls are removed: %w", err)
+	}
 	defer j.trimmer.running.Unlock()
 	err = j.Retry(ctx, func(ctx context.Context) (err error) {
 		all, err = j.recount(ctx, audit.Waits)
@@ -179,7 +190,7 @@ func (j *Journal) verify(ctx context.Context) (all []journal.Verification, err e
 
 // recount recounts the stored calls. It starts again if another process removes messages in the meantime.
 func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verification, error) {
-	for {
+	for try := 1; ; try++ {
 		base, _, err := j.loadBase(ctx)
 		if err != nil {
 			return nil, err
@@ -190,8 +201,14 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 		}
 		v := audit.Verifier{Store: j.Store, Ledger: j.ledger, Waits: waits}
 		all, err := v.Verify(ctx, base, now)
-		if !errors.Is(err, record.ErrDamaged) || j.purged(ctx) <= base.Purged {
+		if !errors.Is(err, record.ErrDamaged) {
 			return all, err
+		}
+		if err := j.unlessTrimmed(ctx, base.Purged, err); err != nil {
+			return nil, err
+		}
+		if try == maxTries {
+			return nil, fmt.Errorf("other collectors removed old calls during each of %d recounts", maxTries)
 		}
 	}
 }
@@ -244,8 +261,14 @@ func (j *Journal) Seen(ctx context.Context, since time.Time, limit int, yield fu
 	}
 	if err == nil {
 		t := j.TailCalls(next, handle)
-		t.Whole = func(gap record.Span) bool { return j.ledger.IsLostCall(gap) || gap.Last <= j.purged(ctx) }
-		err = t.Scan(ctx)
+		var unknown error
+		t.Whole = func(gap record.Span) (expected bool) {
+			if expected = j.ledger.IsLostCall(gap); !expected {
+				expected, unknown = j.isTrimmed(ctx, gap.Last)
+			}
+			return expected
+		}
+		err = errors.Join(t.Scan(ctx), unknown)
 	}
 	if err != nil && !errors.Is(err, store.ErrEnough) {
 		return fmt.Errorf("journal: reading the IDs of stored calls: %w", err)

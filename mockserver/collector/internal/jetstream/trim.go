@@ -28,6 +28,7 @@ const (
 // trimPeriodically trims every minute, and when space is short. The server cannot remove messages
 // automatically, because it does not know which calls are pending.
 func (j *Journal) trimPeriodically() {
+	last := "" // the last error that was logged
 	for wait := trimEvery / 4; ; wait = trimEvery {
 		pause.Until(j.Ctx, time.Now().Add(wait), j.trimmer.soon)
 		if j.Ctx.Err() != nil {
@@ -39,7 +40,11 @@ func (j *Journal) trimPeriodically() {
 		if err := errors.Join(j.rescheduleAhead(j.Ctx), j.repairRetries(j.Ctx)); err != nil && j.Ctx.Err() == nil {
 			j.Log.Warn("checking late retries failed; will retry", "error", err)
 		}
-		if err := j.Trim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+		switch err := j.Trim(j.Ctx); {
+		case err == nil:
+			last = ""
+		case err.Error() != last && j.Ctx.Err() == nil:
+			last = err.Error()
 			j.Log.Warn("removing old calls failed; will retry", "error", err)
 		}
 	}
@@ -54,7 +59,9 @@ func (j *Journal) Trim(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	j.trimmer.running.Lock()
+	if err := j.trimmer.running.LockContext(ctx); err != nil {
+		return err
+	}
 	defer j.trimmer.running.Unlock()
 	if err := j.open(); err != nil {
 		return err
@@ -92,8 +99,11 @@ func (j *Journal) trim(ctx context.Context) error {
 		}
 		before := base.Purged
 		err = j.trimTo(ctx, base, stored, to)
-		if store.IsWrongSequence(err) || errors.Is(err, record.ErrDamaged) && j.purged(ctx) > before {
+		if store.IsWrongSequence(err) {
 			return nil // another process is trimming
+		}
+		if errors.Is(err, record.ErrDamaged) {
+			return j.unlessTrimmed(ctx, before, fmt.Errorf("%w. %s", err, j.options.repairHint()))
 		}
 		if err != nil {
 			return err
@@ -101,13 +111,20 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// purged returns the last message of CALLS that any process has removed or is removing, or 0 if it is unknown.
-func (j *Journal) purged(ctx context.Context) uint64 {
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return 0
+// unlessTrimmed returns an error about damaged messages, or nil if the error may result from messages of CALLS
+// after the given one that a process has removed.
+func (j *Journal) unlessTrimmed(ctx context.Context, after uint64, damaged error) error {
+	trimmed, err := j.isTrimmed(ctx, after+1)
+	if trimmed {
+		return nil
 	}
-	return base.Purged
+	return errors.Join(damaged, err)
+}
+
+// isTrimmed reports whether any process has removed a message of CALLS, or is removing it.
+func (j *Journal) isTrimmed(ctx context.Context, seq uint64) (bool, error) {
+	base, _, err := j.loadBase(ctx)
+	return err == nil && base.Purged >= seq, err
 }
 
 // firstSince returns the sequence number of the first message of CALLS stored since a time. If there is
@@ -155,20 +172,14 @@ var errUnfinished = errors.New("some outcomes are missing")
 // them. It does not use the ledger in memory.
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
 	first := base.Purged + 1
-	gaveUp, err := j.countTo(ctx, base, to)
-	if err != nil {
-		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", first, to, err)
+	if err := j.countTo(ctx, base, to); err != nil {
+		return fmt.Errorf("journal: counting CALLS from message %d on: %w", first, err)
 	}
 	if err := j.awaitSettled(ctx); err != nil { // the recovery needs these messages
 		return err
 	}
 	if err := j.markAllReplays(ctx); err != nil { // it reads replays from CALLS
 		return err
-	}
-	if gaveUp { // the process that should have stored the failed calls may have been killed before
-		if err := j.settleLatest(ctx, settleWithinShared, func(o *record.Outcome) bool { return o.Ref.Seq <= to }); err != nil {
-			return err
-		}
 	}
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
@@ -180,9 +191,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 }
 
 // countTo adds the messages of CALLS up to the message to, and their outcomes, to the base. After
-// an accepted loss, the base already contains later messages and their pending calls. countTo
-// reports whether calls failed permanently.
-func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (gaveUp bool, err error) {
+// an accepted loss, the base already contains later messages and their pending calls.
+func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
 	counted, unattempted := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
 		if base.ReadCalls(parsed); counted {
@@ -194,21 +204,28 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) (
 	})
 	calls.Whole, calls.Last, calls.Must = base.IsLostCall, to, true
 	if err := calls.Scan(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if !counted {
 		base.Calls, unattempted = to, base.Unattempted()
 	}
 	base.Purged = to
 	if pending := unattempted + base.WaitingCalls(to); pending > 0 {
-		gaveUp, err = j.countOutcomes(ctx, base, to, pending)
+		if err := j.countOutcomes(ctx, base, to, pending); err != nil {
+			return err
+		}
 	}
 	base.Finish(to)
-	return gaveUp, err
+	return nil
 }
 
-// countOutcomes adds the outcomes of all pending calls up to a message to the base.
-func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) (gaveUp bool, err error) {
+// countOutcomes adds the outcomes of all pending calls up to a message to the base. It stores their failed
+// calls if these are not stored yet, because a process may have been killed before it has done so.
+func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) error {
+	complete, err := j.completeSince(ctx)
+	if err != nil {
+		return err
+	}
 	// Outcome.Low may refer to messages after to.
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
@@ -217,11 +234,13 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 		for i := range m.All {
 			if o := &m.All[i]; o.Ref.Seq > to {
 				beyond = cmp.Or(beyond, m.Seq)
-			} else {
-				if base.Count(o, m.Seq) {
-					pending -= int64(o.Calls() - len(o.Again))
+			} else if base.Count(o, m.Seq) {
+				pending -= int64(o.Calls() - len(o.Again))
+				if o.Decided = m.At; m.At.After(complete) {
+					if err := j.listFailed(ctx, o); err != nil {
+						return err
+					}
 				}
-				gaveUp = gaveUp || len(o.Failed) > 0
 			}
 		}
 		if read = m.Seq; pending == 0 {
@@ -231,15 +250,15 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 	})
 	outcomes.Whole = base.IsLostOutcome
 	if err := outcomes.Scan(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if pending != 0 {
-		return false, errUnfinished
+		return errUnfinished
 	}
 	if base.Outcomes = read; beyond > 0 {
 		base.Outcomes = beyond - 1
 	}
-	return gaveUp, nil
+	return nil
 }
 
 // expire fails the pending calls of the messages before a sequence number. The destination may have

@@ -1,19 +1,24 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -38,22 +43,6 @@ func (s *trimmedStreams) Last(ctx context.Context, stream, subject string) (*jet
 	return s.Streams.Last(ctx, stream, subject)
 }
 
-// openTrimmed opens a journal of a cluster on a trimmedStreams.
-func openTrimmed(t *testing.T, o Options, server nats.InProcessConnProvider) (*Journal, *trimmedStreams) {
-	o, err := o.withLimits()
-	require.NoError(t, err)
-	streams := &trimmedStreams{}
-	j, err := newJournal(o).opened(func(j *Journal) error {
-		if err := j.connect("", append(o.NATS.ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))...); err != nil {
-			return err
-		}
-		streams.Streams, j.JS = j.JS, streams
-		return j.begin(t.Context())
-	})
-	require.NoError(t, err)
-	return j, streams
-}
-
 func (s *trimmedStreams) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (store.Consumer, error) {
 	isWanted := s.from == 0 || s.from == config.OptStartSeq
 	if isWanted && strings.HasSuffix(stream, record.StreamCalls) && config.DeliverPolicy == jetstream.DeliverByStartSequencePolicy {
@@ -69,7 +58,7 @@ func deliver(t *testing.T, j *Journal, r journal.Reader, n int) {
 	t.Helper()
 	for range n {
 		appendOne(t, j, "web")
-		finishOne(t, r)
+		deliverNext(t, r)
 	}
 }
 
@@ -79,8 +68,8 @@ func appendOne(t *testing.T, j *Journal, source string) {
 	require.NoError(t, j.Append(t.Context(), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
 }
 
-// finishOne delivers a call.
-func finishOne(t *testing.T, r journal.Reader) {
+// deliverNext delivers the next entry, which has one call.
+func deliverNext(t *testing.T, r journal.Reader) {
 	t.Helper()
 	l, err := r.Next(within(t), journal.Want{})
 	require.NoError(t, err)
@@ -102,6 +91,23 @@ func runServer(t *testing.T) *fakenats.Server {
 		server.Stop()
 	})
 	return server
+}
+
+// openWith opens a journal on a server, with streams that wrap wraps. It closes the journal when the test ends.
+func openWith(t *testing.T, server nats.InProcessConnProvider, o Options, wrap func(store.Streams) store.Streams) *Journal {
+	o.NATS = &NATS{Replicas: 1}
+	o, err := o.withLimits()
+	require.NoError(t, err)
+	j, err := newJournal(o).opened(func(j *Journal) error {
+		if err := j.connect("", append(o.NATS.ConnectOptions(), nats.InProcessServer(server), nats.ReconnectJitter(0, 0))...); err != nil {
+			return err
+		}
+		j.JS = wrap(j.JS)
+		return j.begin(t.Context())
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	return j
 }
 
 // TestOtherCollectorTrimsDuringARead lets another collector remove old calls after a read of CALLS has begun.
@@ -129,8 +135,8 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			defer cleanTimers()
 			synctest.Test(t, func(t *testing.T) {
 				server := runServer(t)
-				one, streams := openTrimmed(t, Options{NATS: &NATS{Replicas: 1}, Keep: c.keep}, server)
-				defer func() { require.NoError(t, one.Close()) }()
+				streams := &trimmedStreams{}
+				one := openWith(t, server, Options{Keep: c.keep}, func(s store.Streams) store.Streams { streams.Streams = s; return streams })
 				if c.keep == time.Minute {
 					one.trimmer.running.Lock()
 					defer one.trimmer.running.Unlock()
@@ -158,6 +164,80 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A changingBase has a base that another collector seems to change before each read, or that cannot be read.
+type changingBase struct {
+	store.Streams
+	purged atomic.Uint64 // 0 until the base changes
+	err    error         // of all reads after the next one
+}
+
+func (s *changingBase) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
+	if !strings.HasSuffix(subject, ".s.base") || s.purged.Load() == 0 {
+		return s.Streams.Last(ctx, stream, subject)
+	}
+	base := ledger.New()
+	if base.Purged = s.purged.Add(1); base.Purged > 2 && s.err != nil {
+		return nil, s.err
+	}
+	return &jetstream.RawStreamMsg{Data: s2.Encode(nil, base.Encode())}, nil
+}
+
+// TestVerifyReportsWhyItFails verifies a journal that has lost a message, which another collector may have
+// trimmed.
+func TestVerifyReportsWhyItFails(t *testing.T) {
+	denied := errors.New("permission denied")
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"unknown":      {denied, []string{"of analytics-CALLS cannot be read", "permission denied"}},
+		"always later": {nil, []string{"other collectors removed old calls during each of 10 recounts"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cleanTimers()
+			defer cleanTimers()
+			synctest.Test(t, func(t *testing.T) {
+				server := runServer(t)
+				streams := &changingBase{err: c.err}
+				j := openWith(t, server, Options{}, func(s store.Streams) store.Streams { streams.Streams = s; return streams })
+				r, err := j.Attach(t.Context(), "crm", nil)
+				require.NoError(t, err)
+				deliver(t, j, r, 2)
+				require.Len(t, server.Lose("analytics.c.web"), 2)
+				require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+				streams.purged.Store(1)
+				_, err = j.Verify(t.Context())
+				for _, want := range c.want {
+					require.ErrorContains(t, err, want)
+				}
+			})
+		})
+	}
+}
+
+// TestLostCallsAreReportedOnce checks that a collector that cannot remove old calls logs once what to do.
+func TestLostCallsAreReportedOnce(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		server, log := runServer(t), &bytes.Buffer{}
+		o := Options{NATS: &NATS{Replicas: 1}, Keep: time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil))}
+		j, err := OpenOn(t.Context(), o, server.Link(), 1)
+		require.NoError(t, err)
+		r, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		deliver(t, j, r, 2)
+		require.Len(t, server.Lose("analytics.c.web"), 2)
+		for range 5 {
+			deliver(t, j, r, 1)
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, j.Close())
+		assert.Equal(t, 1, strings.Count(log.String(), "removing old calls failed"), log)
+		assert.Contains(t, log.String(), "start once with --accept-loss")
+	})
 }
 
 // TestCollectorContinuesAfterTrimmedCalls cuts off a collector for longer than calls are kept. Another
@@ -230,8 +310,8 @@ func TestCollectorContinuesAfterTrimmedOutcomes(t *testing.T) {
 				one, err := OpenOn(t.Context(), options, server.Link(), 1)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, one.Close()) }()
-				two, streams := openTrimmed(t, options, link)
-				defer func() { require.NoError(t, two.Close()) }()
+				streams := &trimmedStreams{}
+				two := openWith(t, link, options, func(s store.Streams) store.Streams { streams.Streams = s; return streams })
 				ads := appendExpiring(t, one, later)
 				require.NoError(t, two.ledger.Reached(t.Context(), expiring+uint64(later), 0))
 
@@ -255,7 +335,7 @@ func TestCollectorContinuesAfterTrimmedOutcomes(t *testing.T) {
 				require.NoError(t, two.Ready(t.Context()))
 				requireSameLedgers(t, one, two)
 				for range later {
-					finishOne(t, ads)
+					deliverNext(t, ads)
 				}
 				time.Sleep(time.Second)
 				requireSameLedgers(t, one, two)
@@ -289,6 +369,33 @@ func TestStartAfterTrimmedOutcomes(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
 		requireSameLedgers(t, killed, j)
+	})
+}
+
+// TestCallsOfAPausedDestinationAreTrimmed appends calls to a destination without a reader. The calls expire and
+// are removed while new calls arrive.
+func TestCallsOfAPausedDestinationAreTrimmed(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		server := runServer(t)
+		j := openWith(t, server.Link(), Options{Keep: time.Minute}, func(s store.Streams) store.Streams { return s })
+		_, err := j.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		for range 20 {
+			appendOne(t, j, "web")
+			time.Sleep(30 * time.Second)
+		}
+		require.NoError(t, j.Trim(t.Context()))
+		calls, err := j.Measure(t.Context(), record.StreamCalls)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, calls.Msgs, uint64(3))
+		all, err := j.Verify(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.True(t, all[0].OK(), "%+v", all[0])
+		assert.EqualValues(t, 20, all[0].Accepted)
+		assert.GreaterOrEqual(t, all[0].Failed, int64(17))
 	})
 }
 

@@ -2,10 +2,12 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,6 +19,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -66,6 +70,31 @@ func TestVerifyWaitsForRestoredRetries(t *testing.T) {
 	all, err := j.Verify(within(t))
 	require.NoError(t, err)
 	assert.True(t, all[0].OK(), "%+v", all)
+}
+
+// TestWaitsForLocksEndWithTheContext checks operations that wait for another operation of this process.
+func TestWaitsForLocksEndWithTheContext(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		j, _, _ := failingStreams(t)
+		calls := journaltest.Calls("web", "m", 1)
+		for name, c := range map[string]struct {
+			lock *pause.Lock
+			wait func(context.Context) error
+		}{
+			"Verify": {&j.trimmer.running, func(ctx context.Context) error { _, err := j.Verify(ctx); return err }},
+			"Trim":   {&j.trimmer.running, j.Trim},
+			"Replay": {&j.replays.running, func(ctx context.Context) error { return j.Replay(ctx, "crm", calls, nil, tracking.StateFailed) }},
+		} {
+			why := errors.New("enough")
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, why)
+			c.lock.Lock()
+			assert.ErrorIs(t, c.wait(ctx), why, name)
+			c.lock.Unlock()
+			cancel()
+		}
+	})
 }
 
 func TestVerifyFindsDifferences(t *testing.T) {

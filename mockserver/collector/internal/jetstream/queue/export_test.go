@@ -71,7 +71,7 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, receive func()) (ite
 func (q *Queue) GiveBack(then time.Time) (messages, items int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.removeIdle(func(it *item) bool { return !it.since.After(then) })), len(q.items)
+	return len(q.removeIdle(func(it *item) bool { return it.isIdle(then) })), len(q.items)
 }
 
 // A slowSettler delays Settle until may is closed.

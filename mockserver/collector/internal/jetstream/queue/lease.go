@@ -158,7 +158,7 @@ func (l *lease) Return() {
 	if q.items[it.Ref] != it {
 		return
 	}
-	it.since = time.Now()
+	it.returned = time.Now()
 	q.makeReady(it)
 }
 

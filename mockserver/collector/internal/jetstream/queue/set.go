@@ -197,7 +197,7 @@ func (set *Set) Renew(now time.Time) {
 		q.mu.Lock()
 		var naks []*nats.Msg
 		if len(q.wants) == 0 && q.ownership == nil {
-			naks = q.removeIdle(func(it *item) bool { return now.Sub(it.since) > AckWait/2 && (it.message != nil || it.msg != nil) })
+			naks = q.removeIdle(func(it *item) bool { return it.isIdle(now.Add(-AckWait/2)) && (it.message != nil || it.msg != nil) })
 		}
 		var alive []*nats.Msg
 		for _, p := range q.messages {

@@ -145,7 +145,8 @@ type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
 	msg          *nats.Msg       // the message of a retry, to be acknowledged
-	since        time.Time       // when the item was received or returned
+	since        time.Time       // when the item was received or parked; its attempt was pending then
+	returned     time.Time       // when the last lease was returned
 	leased       bool
 	next         *item          // the next attempt, if another process has ended this one; or nil
 	calls        chan readCalls // receives the result of reading ahead; nil if the calls are not read ahead
@@ -164,6 +165,11 @@ func (it *item) source() string {
 		return ""
 	}
 	return it.message.source
+}
+
+// isIdle reports whether the item was neither received nor returned after a time.
+func (it *item) isIdle(after time.Time) bool {
+	return !it.since.After(after) && !it.returned.After(after)
 }
 
 // isReplay reports whether the item is a replay that has not been attempted.

@@ -13,9 +13,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// LoadCalls reads a message of CALLS.
+// LoadCalls reads a message of CALLS that was stored.
 func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
 	raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamCalls), seq)
+	if s.Shared && errors.Is(err, jetstream.ErrMsgNotFound) {
+		raw, err = s.getReached(ctx, record.StreamCalls, seq)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
@@ -25,6 +28,19 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	}
 	bodies, err := record.DecodeCalls(raw.Data)
 	return m, bodies, err
+}
+
+// getReached reads a message that a server of a cluster has not found. If the server has just become the leader,
+// it may not have stored its last messages yet. The error is then not ErrMsgNotFound.
+func (s *Store) getReached(ctx context.Context, kind string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	state, err := s.Measure(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	if state.LastSeq < seq {
+		return nil, fmt.Errorf("the server has only %s up to message %d", kind, state.LastSeq)
+	}
+	return s.JS.Get(ctx, s.Names.Stream(kind), seq)
 }
 
 // EachPresence calls f with the destinations of each process of a cluster.

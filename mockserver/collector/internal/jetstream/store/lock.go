@@ -46,7 +46,7 @@ func (l *Lock) Renew(ctx context.Context) error {
 		return nil
 	}
 	if err := l.Take(ctx); err != nil {
-		return fmt.Errorf("the lock %s was lost: %w", l.subject, err)
+		return fmt.Errorf("the lock that excludes other collectors could not be renewed: %w", err)
 	}
 	return nil
 }
