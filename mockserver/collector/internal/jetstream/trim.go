@@ -278,8 +278,10 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 		if err := j.undelivered(ctx, destination, floor, before, old); err != nil {
 			return err
 		}
+		ended := before - 1
 		for _, ref := range j.queues.Leased(destination) {
 			delete(old, ref) // the lease is still in progress
+			ended = min(ended, ref.Seq-1)
 		}
 		reason := fmt.Sprintf("it was still pending after %v, the time for which calls are kept", j.options.Keep)
 		for ref, attempt := range old {
@@ -287,6 +289,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 				return err
 			}
 		}
+		j.ledger.Advance(destination, attached, ended) // a paused destination does not advance it
 		if len(old) > 0 {
 			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
