@@ -20,7 +20,7 @@ func TestWaitEndsIfTheCollectorHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client{url: "http://127.0.0.1:1", requester: &http.Client{Transport: hangingTransport{}}}
 		begin := time.Now()
-		_, _, err := c.delivered(t.Context(), byID("m1"), "", time.Minute)
+		_, _, err := c.delivered(t.Context(), "m1", time.Minute)
 		require.EqualError(t, err, "http://127.0.0.1:1 did not respond in time")
 		assert.Equal(t, time.Minute+grace, time.Since(begin))
 	})

@@ -593,7 +593,7 @@ func (t tools) sendTestCall(ctx context.Context, c map[string]any) (r toolResult
 	if wait == 0 {
 		return r, nil
 	}
-	sent, decided, err := t.delivered(ctx, byID(id), t.writeKey, wait)
+	sent, decided, err := t.delivered(ctx, id, wait)
 	if err != nil {
 		return r, err
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -267,12 +265,11 @@ func apiErrorOfTracking(status int, data []byte) error {
 
 // showResult waits until no delivery of a call is pending and prints the results.
 func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
-	q := byID(id)
-	sent, decided, err := f.delivered(cmd.Context(), q, f.writeKey, f.wait)
+	sent, decided, err := f.delivered(cmd.Context(), id, f.wait)
 	if err != nil {
 		return err
 	}
-	if err := f.showCalls(cmd, q); err != nil {
+	if err := f.showCalls(cmd, byID(id)); err != nil {
 		return err
 	}
 	if decided {
@@ -292,22 +289,17 @@ func (f *sendFlags) showResult(cmd *cobra.Command, id string) error {
 	return errors.Join(sent.failed(), errors.New(pending))
 }
 
-// delivered waits until no delivery of a call is pending. q is a query for its messageId, and delivered
-// adds the source with the write key. decided is false if this takes longer than the limit.
-func (c *client) delivered(ctx context.Context, q url.Values, writeKey string, limit time.Duration) (sent call, decided bool, err error) {
+// delivered waits until no delivery of a call is pending. decided is false if this takes longer than
+// the limit.
+func (c *client) delivered(ctx context.Context, id string, limit time.Duration) (sent call, decided bool, err error) {
 	var list response[destinationList]
-	decided, err = pollFor(ctx, limit, "delivery of the call "+q.Get("messageId"), func(ctx context.Context) (_ bool, err error) {
+	decided, err = pollFor(ctx, limit, "delivery of the call "+id, func(ctx context.Context) (_ bool, err error) {
 		if list.raw == nil {
 			if list, err = c.destinations(ctx); err != nil {
 				return false, err
 			}
 		}
-		if !q.Has("source") {
-			if q["source"], err = c.sourcesOf(ctx, writeKey); err != nil {
-				return false, err
-			}
-		}
-		found, err := c.find(ctx, q)
+		found, err := c.find(ctx, byID(id))
 		if len(found) == 0 {
 			return false, err
 		}
@@ -315,27 +307,6 @@ func (c *client) delivered(ctx context.Context, q url.Values, writeKey string, l
 		return len(sent.pendingAt(list.read.Destinations)) == 0, err
 	})
 	return sent, decided, err
-}
-
-// sourcesOf returns the possible names of the source with a write key. writeKey may be empty.
-func (c *client) sourcesOf(ctx context.Context, writeKey string) ([]string, error) {
-	key, err := usedKey(writeKey)
-	if err != nil {
-		return nil, err
-	}
-	list, err := get[struct {
-		Sources []struct{ Name, WriteKey string }
-	}](ctx, c, "/sources")
-	if err != nil {
-		return nil, err
-	}
-	shown := text.Redact(key)
-	for _, s := range list.read.Sources {
-		if s.WriteKey == shown {
-			return []string{s.Name}, nil
-		}
-	}
-	return []string{key, shown}, nil // names that a collector with any write key uses
 }
 
 // failed returns an error with the names of the destinations that the call could not be delivered to, or

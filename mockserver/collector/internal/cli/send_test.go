@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -26,21 +25,6 @@ func TestSendExamples(t *testing.T) {
 		for _, f := range typ.Own {
 			assert.NotEmpty(t, cmd.Flag(flagOf(f)).Usage, fields.Names[f])
 		}
-	}
-}
-
-func TestSendWaitsForTheCallOfItsSource(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
-	t.Setenv("COLLECTOR_URL", srv.URL)
-	for key, source := range map[string]string{"web-key": "web", "app": "app", "web": text.Redact("web")} {
-		for _, other := range []string{key, "other"} { // the newest call with this messageId has another source
-			_, errOut, code := run(t, "send", "page", "--user-id", "u", "--message-id", "to-"+source, "--write-key", other)
-			require.Zero(t, code, errOut)
-		}
-		out, errOut, code := run(t, "send", "page", "--user-id", "u", "--message-id", "to-"+source, "--write-key", key, "--wait", "1m", "--json")
-		require.Zero(t, code, errOut)
-		assert.Contains(t, out, `"source": "`+source+`"`)
-		assert.NotContains(t, out, `"source": "other"`)
 	}
 }
 
