@@ -1,7 +1,9 @@
 package jq
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -77,8 +79,10 @@ func (m *machine) run(body []byte) (out []byte, err error) {
 			out, err = nil, fmt.Errorf("the interpreter failed: %s", text.CutBytes(maxReason, fmt.Sprint(p)))
 		}
 	}()
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
 	var call any
-	if err := text.ParseJSON(body, &call); err != nil {
+	if err := decoder.Decode(&call); err != nil {
 		return nil, short(err)
 	}
 	m.steps, m.work, m.err, m.end = 0, 0, nil, time.Now().Add(m.maxTime)

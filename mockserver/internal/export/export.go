@@ -98,14 +98,11 @@ func NewLine(h *history.History, i *history.Item, destinations []engine.Attached
 // Columns are the names of the columns of CSV.
 var Columns = []string{"receivedAt", "timestamp", "status", "type", "event", "userId", "anonymousId", "source", "messageId", "destinations", "problem", "violations", "body"}
 
-// Urgency lists the states of a call at a destination, most urgent first.
-var Urgency = []tracking.State{tracking.StateFailed, tracking.StatePending, tracking.StateDelivered, tracking.StateFiltered}
-
 // Row returns the call as a row of CSV. The status is the most urgent status at a destination.
 func (c Call) Row() []string {
 	status := ""
 	var states, problems, violations []string
-	for _, s := range Urgency {
+	for _, s := range []tracking.State{tracking.StateFailed, tracking.StatePending, tracking.StateDelivered, tracking.StateFiltered} {
 		if status == "" && slices.ContainsFunc(c.Destinations, func(d State) bool { return d.State == s }) {
 			status = s.String()
 		}

@@ -137,7 +137,7 @@ func (c *client) recordRun(ctx context.Context, q url.Values) (*baseline.File, e
 	q.Set("synthetic", "false")
 	var bodies []json.RawMessage
 	expired := int64(0)
-	err := eachPage(ctx, c, q, baseline.MaxCalls+1, func(page response[callPage]) error {
+	err := eachPage(ctx, c, q, baseline.MaxCalls+1, func(page response[callPage[call]]) error {
 		expired = page.read.Forgotten
 		for _, one := range page.read.Calls {
 			bodies = append(bodies, one.Body)
@@ -165,7 +165,7 @@ func (c *client) checkRetained(ctx context.Context, since string) error {
 	if since == "" {
 		return errors.New(fix)
 	}
-	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"until": {since}, "limit": {"1"}, "synthetic": {"false"}}.Encode())
+	page, err := get[callPage[call]](ctx, c, "/calls?"+url.Values{"until": {since}, "limit": {"1"}, "synthetic": {"false"}}.Encode())
 	if err == nil && len(page.read.Calls) == 0 {
 		err = errors.New(fix)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/search"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 var (
@@ -31,11 +32,36 @@ var (
 	listStates = append(slices.Clone(callStates), "rejected")
 )
 
-// A call is a call in responses of the admin API.
-type call struct{ export.Call }
+// A call is the JSON format of a call in the admin API.
+type call struct {
+	Seq          int64       `json:"seq,omitempty"`
+	MessageID    string      `json:"messageId"`
+	Ref          string      `json:"ref"`
+	Source       string      `json:"source"`
+	Type         string      `json:"type"`
+	UserID       string      `json:"userId,omitempty"`
+	AnonymousID  string      `json:"anonymousId,omitempty"`
+	Event        string      `json:"event,omitempty"`
+	Name         string      `json:"name,omitempty"`
+	ReceivedAt   time.Time   `json:"receivedAt"`
+	Destinations []callState `json:"destinations,omitempty"`
+	Violations   []struct {
+		Message string `json:"message"`
+		Plan    string `json:"plan"`
+		Line    int    `json:"line,omitempty"`
+	} `json:"violations,omitempty"`
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// A callState is the status of a call at a destination.
+type callState struct {
+	Destination string `json:"destination"`
+	State       string `json:"state"`
+	Reason      string `json:"reason,omitempty"`
+}
 
 func (c *call) title() string {
-	return event.NameOf(&c.Call.Call)
+	return event.NameOf(&tracking.Call{Type: c.Type, Event: c.Event, Name: c.Name})
 }
 
 func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
@@ -44,7 +70,7 @@ func (c *call) user() string { return cmp.Or(c.UserID, c.AnonymousID) }
 func (c *call) states() string {
 	var words []string
 	for _, d := range c.Destinations {
-		words = append(words, d.Destination+": "+d.State.String())
+		words = append(words, d.Destination+": "+d.State)
 	}
 	return strings.Join(words, ", ")
 }
@@ -119,8 +145,8 @@ func moment(name string) func(string) (string, error) {
 }
 
 // A callPage is a page of a list of calls.
-type callPage struct {
-	Calls     []call
+type callPage[T any] struct {
+	Calls     []T
 	Next      int64 // value of the parameter before for the next page; 0 on the last page
 	Forgotten int64 // number of expired calls
 }
@@ -205,18 +231,18 @@ func (c *client) listCalls(cmd *cobra.Command, q url.Values) error {
 	if err != nil {
 		return err
 	}
-	return printResponse(cmd, c, found, "calls", func(out *printer, page callPage) {
+	return printResponse(cmd, c, found, "calls", func(out *printer, page callPage[call]) {
 		table(out, "no calls", zoned("RECEIVED")+",TYPE,EVENT,USER,SOURCE,MESSAGE-ID,DESTINATIONS,VIOLATIONS", func(row func(...any)) {
 			for _, call := range page.Calls {
-				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.ID, call.states(), call.violations())
+				row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states(), call.violations())
 			}
 		})
 	})
 }
 
 // search returns a page of calls. An unknown destination is an error.
-func (c *client) search(ctx context.Context, q url.Values) (found response[callPage], err error) {
-	found, err = get[callPage](ctx, c, "/calls?"+q.Encode())
+func (c *client) search(ctx context.Context, q url.Values) (found response[callPage[call]], err error) {
+	found, err = get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	if name := q.Get("destination"); err == nil && name != "" && len(found.read.Calls) == 0 {
 		err = c.checkDestination(ctx, name)
 	}
@@ -225,14 +251,14 @@ func (c *client) search(ctx context.Context, q url.Values) (found response[callP
 
 // eachPage passes the calls of a list to f, newest first. If limit is positive, it stops after limit
 // calls.
-func eachPage(ctx context.Context, c *client, q url.Values, limit int, f func(page response[callPage]) error) error {
+func eachPage[T any](ctx context.Context, c *client, q url.Values, limit int, f func(page response[callPage[T]]) error) error {
 	for left := limit; ; {
 		size := 100
 		if limit > 0 {
 			size = min(left, size)
 		}
 		q.Set("limit", strconv.Itoa(size))
-		page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
+		page, err := get[callPage[T]](ctx, c, "/calls?"+q.Encode())
 		if err == nil {
 			err = f(page)
 		}
@@ -251,7 +277,7 @@ func (c *client) exportCalls(ctx context.Context, out io.Writer, q url.Values, l
 		_ = table.Write(export.Columns) // Error reports the error
 	}
 	n := 0
-	err := eachPage(ctx, c, q, limit, func(page response[callPage]) error {
+	err := eachPage(ctx, c, q, limit, func(page response[callPage[export.Call]]) error {
 		n += len(page.read.Calls)
 		if !asCSV {
 			return c.output.print(out, page.raw, "calls")
@@ -366,7 +392,7 @@ func byID(id string) url.Values { return url.Values{"messageId": {id}} }
 
 // find returns the calls that match a query.
 func (c *client) find(ctx context.Context, q url.Values) ([]call, error) {
-	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
+	page, err := get[callPage[call]](ctx, c, "/calls?"+q.Encode())
 	return page.read.Calls, err
 }
 
@@ -386,7 +412,7 @@ func (c *client) showCalls(cmd *cobra.Command, q url.Values) error {
 		return err
 	}
 	for _, one := range found {
-		if err := c.showOne(cmd, one.Source, one.ID); err != nil {
+		if err := c.showOne(cmd, one.Source, one.MessageID); err != nil {
 			return err
 		}
 	}
@@ -418,8 +444,10 @@ func (c *client) showOne(cmd *cobra.Command, source, id string) error {
 // attempts and its content. Destinations with problems come first.
 func (c *call) write(out *printer, attempts []export.Attempt) {
 	fmt.Fprintf(out, "%s, source %s, received %s\n\n", strings.TrimSpace(c.Type+" "+plain(c.title())), plain(c.Source), c.ReceivedAt.Local().Format(time.RFC3339Nano))
-	urgency := func(s export.State) int { return slices.Index(export.Urgency, s.State) }
-	slices.SortStableFunc(c.Destinations, func(a, b export.State) int { return urgency(a) - urgency(b) })
+	urgency := func(state string) int {
+		return slices.Index([]string{"failed", "pending", "delivered", "filtered"}, state)
+	}
+	slices.SortStableFunc(c.Destinations, func(a, b callState) int { return urgency(a.State) - urgency(b.State) })
 	for _, d := range c.Destinations {
 		var last export.Attempt
 		status := ""
@@ -428,7 +456,7 @@ func (c *call) write(out *printer, attempts []export.Attempt) {
 				last, status = a, a.StatusLine()
 			}
 		}
-		fmt.Fprintln(out, strings.TrimSpace(plain(d.State.String()+"  "+d.Destination+"  "+status)))
+		fmt.Fprintln(out, strings.TrimSpace(plain(d.State+"  "+d.Destination+"  "+status)))
 		writeIndented(out, d.Reason)
 		if !strings.HasSuffix(d.Reason, ": "+strings.TrimSpace(last.ResponseBody)) {
 			writeIndented(out, last.ResponseBody)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -16,12 +15,12 @@ import (
 // reason or the other attempts, and that a short body is shown.
 func TestCallShowsWhyEachAttemptFailed(t *testing.T) {
 	const unavailable = "responded with 503 (Service Unavailable)"
-	c := call{export.Call{Call: tracking.Call{Type: "track", Event: "E"}, Body: []byte("{}"), Destinations: []export.State{
-		{Destination: "crm", State: tracking.StateFailed, Reason: "4 hours have passed; http://a: " + unavailable},
-		{Destination: "ads", State: tracking.StateFailed, Reason: "http://b: refused (no)"},
-		{Destination: "mail", State: tracking.StateDelivered},
-		{Destination: "sms", State: tracking.StateFailed, Reason: "http://c: responded with 400 (Bad Request): unknown number"},
-	}}}
+	c := call{Type: "track", Event: "E", Body: []byte("{}"), Destinations: []callState{
+		{Destination: "crm", State: "failed", Reason: "4 hours have passed; http://a: " + unavailable},
+		{Destination: "ads", State: "failed", Reason: "http://b: refused (no)"},
+		{Destination: "mail", State: "delivered"},
+		{Destination: "sms", State: "failed", Reason: "http://c: responded with 400 (Bad Request): unknown number"},
+	}}
 	attempts := []export.Attempt{
 		{Destination: "ads", Status: 400, Verdict: webhook.Permanent, Error: "responded with 400 (Bad Request)", ResponseBody: "no)\n"},
 		{Destination: "mail", Verdict: webhook.Temporary, Error: "could not connect: refused"},

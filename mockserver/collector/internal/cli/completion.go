@@ -77,6 +77,6 @@ func (c *client) eventNames() cobra.CompletionFunc {
 // messageIDs completes the messageIds of the newest calls.
 func (c *client) messageIDs() cobra.CompletionFunc {
 	return completion(c, "/calls?limit=50", "calls", func(found call) (word, description string) {
-		return found.ID, found.Type + " " + found.title()
+		return found.MessageID, found.Type + " " + found.title()
 	})
 }

@@ -56,7 +56,7 @@ func (f followed) Replay(ctx context.Context, a live.Activity) (string, error) {
 		}
 		destinations = nil
 		for _, d := range one.read.Destinations {
-			if d.State != tracking.StatePending {
+			if d.State != "pending" {
 				destinations = append(destinations, d.Destination)
 			}
 		}

@@ -180,7 +180,9 @@ func addTool[In any](s *mcp.Server, tool mcp.Tool, run func(context.Context, In)
 	mcp.AddTool(s, &tool, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		if len(req.Params.Arguments) > 0 { // valid, because in was decoded from it
 			var exact In
-			if err := text.ParseJSON(req.Params.Arguments, &exact); err != nil {
+			d := json.NewDecoder(bytes.NewReader(req.Params.Arguments))
+			d.UseNumber()
+			if err := d.Decode(&exact); err != nil {
 				return nil, nil, err
 			}
 			in = exact

@@ -184,9 +184,9 @@ func callOf(line []byte) ([]byte, error) {
 // eachBody passes the matching calls that a collector retains to f, newest first.
 func (c *client) eachBody(ctx context.Context, q url.Values, f func(id string, body []byte)) error {
 	q.Set("bodies", "true")
-	return eachPage(ctx, c, q, 0, func(page response[callPage]) error {
+	return eachPage(ctx, c, q, 0, func(page response[callPage[call]]) error {
 		for _, one := range page.read.Calls {
-			f(one.ID, one.Body)
+			f(one.MessageID, one.Body)
 		}
 		return nil
 	})

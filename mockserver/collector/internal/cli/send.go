@@ -19,7 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/copyas"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/export"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -314,7 +313,7 @@ func (c *client) delivered(ctx context.Context, id string, limit time.Duration) 
 func (c *call) failed() error {
 	var names []string
 	for _, d := range c.Destinations {
-		if d.State == tracking.StateFailed {
+		if d.State == "failed" {
 			names = append(names, d.Destination)
 		}
 	}
@@ -329,7 +328,7 @@ func (c *call) failed() error {
 func (c *call) pendingAt(all []destination) (pending []destination) {
 	for _, d := range all {
 		receives := len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)
-		isFinal := func(s export.State) bool { return s.Destination == d.Name && s.State != tracking.StatePending }
+		isFinal := func(s callState) bool { return s.Destination == d.Name && s.State != "pending" }
 		if receives && !slices.ContainsFunc(c.Destinations, isFinal) {
 			pending = append(pending, d)
 		}

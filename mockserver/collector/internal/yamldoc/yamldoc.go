@@ -2,6 +2,7 @@
 package yamldoc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/textfile"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // MaxBytes is the maximum size of a document.
@@ -106,12 +106,12 @@ func Read(data []byte) (*Document, error) {
 	if aliases := ast.Filter(ast.AliasType, root); len(aliases) > 0 {
 		return nil, errorAt(aliases[0].GetToken(), "aliases are not supported; write out the value")
 	}
-	content, err := textfile.Decode(data)
+	text, err := textfile.Decode(data)
 	if err != nil {
 		return nil, err
 	}
-	if json.Valid(content) { // YAML parses some numbers differently
-		return d, text.ParseJSON(content, &d.Value)
+	if json.Valid(text) { // YAML parses some numbers differently
+		return d, d.decode(text)
 	}
 	var value any
 	if err := yaml.NodeToValue(d.root, &value); err != nil {
@@ -121,7 +121,13 @@ func Read(data []byte) (*Document, error) {
 	if err != nil {
 		return nil, &SyntaxError{Problem: "cannot be converted to JSON: " + err.Error()}
 	}
-	return d, text.ParseJSON(asJSON, &d.Value)
+	return d, d.decode(asJSON)
+}
+
+func (d *Document) decode(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(&d.Value)
 }
 
 func syntaxError(err error) error {
