@@ -48,6 +48,9 @@ func (f figures) chart() (c chart, err error) {
 		}
 		c.workloads = append(c.workloads, b)
 	}
+	if len(c.workloads) == 0 {
+		err = errors.Join(err, errors.New("the block client of figures.json has no row with {cpu/…}"))
+	}
 	return c, err
 }
 

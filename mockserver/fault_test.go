@@ -88,8 +88,9 @@ func TestCollectorFaults(t *testing.T) {
 		ctx, giveUp := context.WithCancel(t.Context())
 		var matched atomic.Bool
 		srv.Fail(mockserver.Fault{Hang: true, Match: func(*http.Request) bool {
+			first := !matched.Swap(true) // the next request may arrive before this fault is removed
 			giveUp()
-			return !matched.Swap(true) // the next request may arrive before this fault is removed
+			return first
 		}})
 		_, _, err := try(ctx, client, srv.URL, "m")
 		assert.ErrorIs(t, err, context.Canceled, "the sender gives up")

@@ -88,10 +88,14 @@ func (c *cursor) skip(b byte) bool {
 
 func (c *cursor) digitNext() bool { return c.s != "" && c.s[0]-'0' <= 9 }
 
-// timeOfDay parses hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, or the same without colons. 24:00 is
-// the end of the day, and second 60 is a leap second.
+// timeOfDay parses hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, or the same without colons. Before a colon, the
+// hour may have one digit. 24:00 is the end of the day, and second 60 is a leap second.
 func (c *cursor) timeOfDay() time.Duration {
-	hour, minute, second := c.digits(2), 0, 0
+	n := 2
+	if len(c.s) > 1 && c.s[1] == ':' {
+		n = 1
+	}
+	hour, minute, second := c.digits(n), 0, 0
 	var fraction time.Duration
 	colons := c.skip(':')
 	if colons || c.digitNext() {
@@ -122,7 +126,7 @@ func (c *cursor) fraction() (d time.Duration) {
 
 // offset parses an optional zone.
 func (c *cursor) offset() time.Duration {
-	c.skip(' ')
+	c.bad = c.bad || c.skip(' ') && c.s == ""
 	switch c.s {
 	case "", "Z", "z", "UTC", "GMT":
 		c.s = ""

@@ -14,6 +14,7 @@
 // which the call is retried, protects the collector if a guard is not accurate.
 //
 //   - jq.go: Compile, and a run
+//   - decode.go: the input of a run
 //   - budget.go: the limits of a run
 //   - guard.go: the guards that Compile adds
 package jq

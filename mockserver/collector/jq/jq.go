@@ -1,9 +1,7 @@
 package jq
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -79,10 +77,8 @@ func (m *machine) run(body []byte) (out []byte, err error) {
 			out, err = nil, fmt.Errorf("the interpreter failed: %s", text.CutBytes(maxReason, fmt.Sprint(p)))
 		}
 	}()
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	var call any
-	if err := decoder.Decode(&call); err != nil {
+	call, err := decode(body)
+	if err != nil {
 		return nil, short(err)
 	}
 	m.steps, m.work, m.err, m.end = 0, 0, nil, time.Now().Add(m.maxTime)

@@ -1,8 +1,12 @@
 package jq
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +129,25 @@ func TestInterpreterFunctions(t *testing.T) {
 	names := v.([]any)
 	slices.SortFunc(names, gojq.Compare)
 	assert.Len(t, names, 215)
+}
+
+func TestDecode(t *testing.T) {
+	for _, text := range []string{
+		`{"a":[1,-2.50e+3,12345678901234567890],"b":{"":null,"caf\u00e9":"\ud83d\ude00\n\""},"c":[true,false,{}],"a":[]}`, `"x"`, ` [ ] `, `{"a":1}x`, `{"a"`, `[1,]`, ``, `nul`, `"\ud800"`,
+	} {
+		var want any
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber()
+		wantErr := decoder.Decode(&want)
+		if _, err := decoder.Token(); err == nil || !errors.Is(err, io.EOF) {
+			wantErr = errors.New("data after the value")
+		}
+		got, err := decode([]byte(text))
+		if wantErr != nil {
+			assert.Error(t, err, text)
+			continue
+		}
+		assert.NoError(t, err, text)
+		assert.Equal(t, want, got, text)
+	}
 }

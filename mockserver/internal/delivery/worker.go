@@ -150,7 +150,7 @@ func (w *Worker) newTarget(d *tracking.Destination) *target {
 	for _, e := range d.Endpoints() {
 		to := endpoint{Endpoint: e}
 		if t.isBatched() {
-			to.slots = w.slots(e.URL, cmp.Or(d.Concurrency, batchRequests))
+			to.slots = w.slots(e.URL, cmp.Or(d.Concurrency, batchRequests), t.endpoints)
 			to.batcher = sender.NewBatcher(&d.Settings, to.slots, send)
 		}
 		t.endpoints = append(t.endpoints, to)
@@ -158,14 +158,15 @@ func (w *Worker) newTarget(d *tracking.Destination) *target {
 	return t
 }
 
-// slots returns n slots for batches to a URL. If the current target has as many, it returns these, because
-// they count the batches that are being sent.
-func (w *Worker) slots(url string, n int) chan struct{} {
+// slots returns n slots for batches to a URL. Endpoints with the same URL share them. A new target keeps the slots
+// of the current one, because they count the batches that are being sent.
+func (w *Worker) slots(url string, n int, endpoints []endpoint) chan struct{} {
 	if t := w.settings.Load(); t != nil {
-		for _, e := range t.endpoints {
-			if e.URL == url && cap(e.slots) == n {
-				return e.slots
-			}
+		endpoints = slices.Concat(t.endpoints, endpoints)
+	}
+	for _, e := range endpoints {
+		if e.URL == url && cap(e.slots) == n {
+			return e.slots
 		}
 	}
 	return make(chan struct{}, n)

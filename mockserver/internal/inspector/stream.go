@@ -175,11 +175,13 @@ func (f *follower) next() frame {
 		more := max(0, int64(len(orders))-out.Arrived)
 		out.Arrived += more
 		if f.frozen {
-			out.Missing = slices.Concat(out.Missing, orders) // the browser ignores duplicates
+			out.Missing = append(out.Missing, orders...)
 		} else {
 			out.Skipped += more
 		}
 	}
+	slices.SortFunc(out.Missing, func(a, b int64) int { return cmp.Compare(b, a) })
+	out.Missing = slices.Compact(out.Missing)
 	out.Missing = out.Missing[:min(len(out.Missing), frameMissing)]
 	out.Now = time.Now().Unix()
 	out.Seconds = chartRows(f.in.c.History().Seconds(f.second, out.Now), 1)

@@ -145,12 +145,29 @@ func CommonPrefix[T string | []byte](a, b T) int {
 // search for both cases with bytes.IndexByte, because that would take quadratic time for hostile
 // input.
 func ContainsFold(text, part []byte) bool {
+	first := lowerASCII(part[0])
 	for i := 0; i+len(part) <= len(text); i++ {
-		if text[i]|0x20 == part[0]|0x20 && bytes.EqualFold(text[i:i+len(part)], part) {
+		if lowerASCII(text[i]) == first && equalFoldASCII(text[i:i+len(part)], part) {
 			return true
 		}
 	}
 	return false
+}
+
+func equalFoldASCII(a, b []byte) bool {
+	for i := range a {
+		if lowerASCII(a[i]) != lowerASCII(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
 }
 
 // Redact returns the first characters and a hash of a write key.

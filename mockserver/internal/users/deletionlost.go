@@ -91,7 +91,10 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 		return err
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
-	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; the limit for sending it again is reached"}}
+	unknown := deletionEnd{
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; the limit for sending it again is reached"},
+		At:      time.Now().UTC(),
+	}
 	e, err := w.emitter(t.Source)
 	if err != nil {
 		return err

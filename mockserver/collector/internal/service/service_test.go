@@ -323,7 +323,7 @@ func TestFullQueueResponseIsTheSameInMemory(t *testing.T) {
 }
 
 func TestReloadLosesNoCall(t *testing.T) {
-	t.Setenv("GOGC", "") // so that the service saves memory; .ci/run sets GOGC
+	t.Setenv("GOGC", "") // .ci/run sets GOGC; without it, the service calls saveMemory, as in production
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var got sync.Map
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
