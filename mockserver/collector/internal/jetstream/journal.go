@@ -173,14 +173,18 @@ func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 		readCalls, readOutcomes := j.ledger.Position()
 		return readCalls >= calls && readOutcomes >= outcomes
 	}
+	var err error
 	for try := 1; !isIncluded(); try++ {
 		if !j.Shared || try > leaderTries {
+			if err != nil {
+				j.Log.Error("the base of the ledger cannot be used", "error", err)
+			}
 			return false
 		}
-		if err := j.skipToBase(j.Ctx); store.IsTransient(err) {
+		if err = j.skipToBase(j.Ctx); store.IsTransient(err) {
 			try = 0
 		}
-		if pause.For(j.Ctx, leaderPause) != nil {
+		if !isIncluded() && pause.For(j.Ctx, leaderPause) != nil {
 			return false
 		}
 	}

@@ -222,14 +222,44 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 	})
 }
 
-// listFailed stores the failed calls of an outcome if they are not stored yet. The outcome must be the first
-// one of its attempt.
-func (j *Journal) listFailed(ctx context.Context, o *record.Outcome) error {
-	listed, err := j.isListed(ctx, o)
-	if err != nil || listed {
+// listFailed stores the failed calls of outcomes if they are not stored yet. The outcomes must be in order, and each
+// must be the first one of its attempt.
+func (j *Journal) listFailed(ctx context.Context, all []record.Outcome) error {
+	if len(all) == 0 {
+		return nil
+	}
+	listed := map[string]bool{} // subjects
+	end := all[len(all)-1].Decided.Add(settleWithinShared)
+	t := j.Tail(record.StreamFailed, 0, func(m *jetstream.RawStreamMsg) error {
+		if m.Time.After(end) {
+			return store.ErrEnough
+		}
+		listed[m.Subject] = true
+		return nil
+	})
+	t.Since, t.HeadersOnly = all[0].Decided, true
+	if err := t.Scan(ctx); err != nil {
 		return err
 	}
-	return j.restoreFailed(ctx, o)
+	for i := range all {
+		o := &all[i]
+		isListed := listed[j.failedSubject(o)]
+		if !isListed { // the calls may have been stored later
+			err := j.Retry(ctx, func(ctx context.Context) (err error) {
+				isListed, err = j.isListed(ctx, o)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if !isListed {
+			if err := j.restoreFailed(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // isListed reports whether FAILED contains the failed calls of an outcome, if it has any and its destination
@@ -250,6 +280,7 @@ func (j *Journal) isListed(ctx context.Context, o *record.Outcome) (bool, error)
 func (j *Journal) completeSince(ctx context.Context) (time.Time, error) {
 	list, err := j.Measure(ctx, record.StreamFailed)
 	since := time.Now().Add(-j.options.KeepFailed)
+	// A list that is less than half full has not removed messages because of its size.
 	if list.FirstTime.After(since) && list.Bytes > uint64(j.options.FailedBytes)/2 {
 		since = list.FirstTime
 	}
@@ -291,11 +322,11 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	all := record.Traces(m.Traces, m.Calls)
 	for _, f := range o.Failed {
 		if f.Place >= len(bodies) {
-			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
+			return nil // the calls have failed because the message is corrupt
 		}
 		call, err := event.ReadCall(m.SourceName(), bodies[f.Place])
 		if err != nil {
-			return err
+			call = tracking.Call{Source: m.SourceName(), Body: bodies[f.Place], ReceivedAt: m.At}
 		}
 		traces = traces.With(len(failed), all.At(f.Place))
 		failed = append(failed, call)

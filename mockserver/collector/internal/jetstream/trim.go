@@ -78,6 +78,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	readCalls, _ := j.ledger.Position()
+	old = min(old, readCalls+1)
 	if err := j.expire(ctx, old); err != nil {
 		return fmt.Errorf("journal: expiring calls older than %v: %w", j.options.Keep, err)
 	}
@@ -111,8 +113,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// unlessTrimmed returns an error about damaged messages, or nil if the error may result from messages of CALLS
-// after the given one that a process has removed.
+// unlessTrimmed returns an error about missing messages, or nil if any process has removed messages of CALLS after
+// the given one, because these may be the missing ones.
 func (j *Journal) unlessTrimmed(ctx context.Context, after uint64, damaged error) error {
 	trimmed, err := j.isTrimmed(ctx, after+1)
 	if trimmed {
@@ -230,16 +232,15 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 	base.Frozen = true
 	defer func() { base.Frozen = false }()
 	var read, beyond uint64
+	var failed []record.Outcome
 	outcomes := j.TailOutcomes(base.Outcomes+1, func(m *record.Outcomes) error {
 		for i := range m.All {
 			if o := &m.All[i]; o.Ref.Seq > to {
 				beyond = cmp.Or(beyond, m.Seq)
 			} else if base.Count(o, m.Seq) {
 				pending -= int64(o.Calls() - len(o.Again))
-				if o.Decided = m.At; m.At.After(complete) {
-					if err := j.listFailed(ctx, o); err != nil {
-						return err
-					}
+				if o.Decided = m.At; len(o.Failed) > 0 && m.At.After(complete) {
+					failed = append(failed, *o)
 				}
 			}
 		}
@@ -254,6 +255,9 @@ func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uin
 	}
 	if pending != 0 {
 		return errUnfinished
+	}
+	if err := j.listFailed(ctx, failed); err != nil {
+		return err
 	}
 	if base.Outcomes = read; beyond > 0 {
 		base.Outcomes = beyond - 1
@@ -275,10 +279,10 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 				}
 			}
 		})
-		if err := j.undelivered(ctx, destination, floor, before, old); err != nil {
+		ended, err := j.undelivered(ctx, destination, floor, before, old)
+		if err != nil {
 			return err
 		}
-		ended := before - 1
 		for _, ref := range j.queues.Leased(destination) {
 			delete(old, ref) // the lease is still in progress
 			ended = min(ended, ref.Seq-1)
@@ -289,7 +293,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 				return err
 			}
 		}
-		j.ledger.Advance(destination, attached, ended) // a paused destination does not advance it
+		j.ledger.Advance(destination, attached, ended) // without results from its queue, nothing else advances it
 		if len(old) > 0 {
 			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
@@ -297,8 +301,9 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// undelivered adds the parts of old messages that have an unfinished first attempt.
-func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
+// undelivered adds the parts of old messages that have an unfinished first attempt. It returns the last message
+// that it has read.
+func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) (last uint64, err error) {
 	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
 		j.ledger.With(destination, func(a *ledger.Account) {
 			for ref := range a.UnattemptedParts(parsed) {
@@ -308,7 +313,8 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 		return nil
 	})
 	t.Subjects, t.Last = j.Names.CallSubjects(nil), before-1
-	return t.Scan(ctx)
+	err = t.Scan(ctx)
+	return t.End(), err
 }
 
 // trimIfShort triggers a trim if space is short.

@@ -153,8 +153,8 @@ func (l *Live) IsBehind(base *Ledger) bool {
 	return l.ledger.IsBehind(base)
 }
 
-// Skip replaces the ledger with a base if messages that the ledger has not read may be removed. The base
-// must also contain all messages of CALLS that the ledger has read. Skip takes ownership of the base.
+// Skip replaces the ledger with a base if messages that the ledger has not read may be removed. The base must
+// include all messages of CALLS up to the ledger's position. Skip takes ownership of the base.
 func (l *Live) Skip(base *Ledger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

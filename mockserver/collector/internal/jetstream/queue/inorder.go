@@ -88,7 +88,7 @@ func (r *reader) Resume(position uint64) {
 	defer q.mu.Unlock()
 	if it := q.parked[ref]; it != nil {
 		delete(q.parked, ref)
-		it.Due = time.Now()
+		it.Due, it.since = time.Now(), time.Now()
 		q.add(it)
 	}
 }
@@ -162,7 +162,6 @@ func (q *Queue) parkItem(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.find(it.Ref, it.Attempt) == nil {
-		it.since = time.Now()
 		q.parked[it.Ref] = it
 	}
 }

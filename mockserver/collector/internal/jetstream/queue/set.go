@@ -177,10 +177,12 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 	if set.Shared {
 		return oldest
 	}
+	var floor uint64
+	set.ledger.With(destination, func(a *ledger.Account) { floor = a.Floor })
 	set.with(destination, func(q *Queue) {
 		for seq, p := range q.messages {
-			if seq > q.received {
-				continue // the message was read ahead of its turn
+			if seq > q.received || seq <= floor {
+				continue // the message was read ahead of its turn, or has expired
 			}
 			if oldest.IsZero() || p.at.Before(oldest) {
 				oldest = p.at

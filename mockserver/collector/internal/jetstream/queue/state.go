@@ -145,7 +145,7 @@ type item struct {
 	record.Retry                 // a first attempt has only Ref and Attempt, and Due if it was postponed
 	message      *pendingMessage // the message of a first attempt
 	msg          *nats.Msg       // the message of a retry, to be acknowledged
-	since        time.Time       // when the item was received or parked; its attempt was pending then
+	since        time.Time       // when the item was received or resumed
 	returned     time.Time       // when the last lease was returned
 	leased       bool
 	next         *item          // the next attempt, if another process has ended this one; or nil

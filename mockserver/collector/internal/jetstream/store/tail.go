@@ -179,6 +179,9 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	return t.Next > t.end, nil
 }
 
+// End returns the last message that a finished scan has covered.
+func (t *Tail) End() uint64 { return t.end }
+
 func (t *Tail) run(ctx context.Context, finite bool) error {
 	ctx, cancel := t.store.untilClosed(ctx)
 	defer cancel()
