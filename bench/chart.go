@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A chart shows the CPU rows of the block client as bars. There is one bar for each combination of a
-// workload and a client.
+// A chart shows the CPU rows of the block "client" in figures.json as bars. There is one bar for each
+// combination of a workload and a client.
 type chart struct {
 	clients   []string // the others are compared with the first client
 	workloads []bars
@@ -49,7 +49,7 @@ func (f figures) chart() (c chart, err error) {
 		c.workloads = append(c.workloads, b)
 	}
 	if len(c.workloads) == 0 {
-		err = errors.Join(err, errors.New("the block client of figures.json has no row with {cpu/…}"))
+		err = errors.Join(err, errors.New(`figures.json: the block "client" has no row with {cpu/…}`))
 	}
 	return c, err
 }

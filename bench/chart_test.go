@@ -88,7 +88,7 @@ func TestPicturesMatchFigures(t *testing.T) {
 	for name, picture := range c.pictures() {
 		drawn, err := os.ReadFile("../docs/" + name)
 		if err != nil || !bytes.Equal(drawn, picture) {
-			t.Errorf("docs/%s does not show figures.json: run make figures (%v)", name, err)
+			t.Errorf("docs/%s differs from figures.json: run make figures (%v)", name, err)
 		}
 	}
 }

@@ -440,7 +440,7 @@ func TestStreamCountsOnlyMatchingCalls(t *testing.T) {
 	}
 }
 
-func TestFrameOfAHeldListIsBounded(t *testing.T) {
+func TestFrameOfAFrozenListIsBounded(t *testing.T) {
 	srv := mockserver.RunT(t)
 	from := position(t, srv)
 	for i := range 11 {

@@ -59,7 +59,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	r.address = address
 	r.load = &harness.Load{
 		URLs: []string{"http://" + r.address}, WriteKey: "load", Run: byte(seed),
-		Senders: 4, Batch: 10, Singly: true, CallSize: 600, Noise: true, Rate: 700,
+		Senders: 4, Batch: 20, Singly: true, CallSize: 600, Noise: true, Rate: 1000,
 	}
 	r.stopLoad = func(time.Duration) {} // does nothing, because no load is running
 	t.Cleanup(func() {

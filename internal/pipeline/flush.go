@@ -49,8 +49,9 @@ func (w *flushes) ended(seq uint64, calls int64) {
 	})
 }
 
-// recount adds n calls that were accepted before all flushes but not counted. Negative n removes calls
-// that were counted but do not exist. last is the number of the last of them.
+// recount corrects the number of calls that all flushes wait for. n is the number of earlier calls that were
+// not counted. It is negative if too many calls were counted. last is the sequence number of the last
+// recounted call.
 func (w *flushes) recount(n int64, last uint64) {
 	for _, f := range w.waiting {
 		f.left += n

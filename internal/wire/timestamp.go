@@ -19,11 +19,11 @@ func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	return AppendTime(dst, t), nil
 }
 
-// ParseTime parses a time in ISO 8601, in the variants that senders use. It reports false if the time
-// is invalid, or is not in the years 0 to 9999 in UTC. A calendar date has the extended format
-// (2006-01-02) or the basic format (20060102). T or a space may follow, and then a time of day to the
-// hour, minute, second or a fraction, and a zone, possibly after a space. The zone is Z, UTC, GMT, +00:00,
-// +0000 or +00. The defaults are midnight and UTC. Week dates and ordinal dates are not supported.
+// ParseTime parses an ISO 8601 time in the variants that senders use. It reports false if the time is invalid,
+// or outside the years 0 to 9999 in UTC. The date is 2006-01-02 or 20060102. An optional time of day follows
+// T or a space. It ends with the hour, minute, second or a fraction of a second. An optional zone follows,
+// with or without a space before it: Z, UTC, GMT, or an offset such as +02:00, +0200 or +02. The defaults are
+// midnight and UTC. Week dates and ordinal dates are not supported.
 func ParseTime(s string) (t time.Time, ok bool) {
 	c := cursor{s: s}
 	year := c.digits(4)

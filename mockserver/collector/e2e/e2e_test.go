@@ -136,7 +136,7 @@ func waitFor(t *testing.T, patience time.Duration, what string, holds func() boo
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) { // other processes cannot notify the test
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

@@ -158,8 +158,9 @@ func (w *Worker) newTarget(d *tracking.Destination) *target {
 	return t
 }
 
-// slots returns n slots for batches to a URL. Endpoints with the same URL share them. A new target keeps the slots
-// of the current one, because they count the batches that are being sent.
+// slots returns a channel with the capacity n, which limits the batches in progress to a URL. Endpoints with the
+// same URL share the channel. A new target takes over the current target's channel, which counts the batches
+// in progress.
 func (w *Worker) slots(url string, n int, endpoints []endpoint) chan struct{} {
 	if t := w.settings.Load(); t != nil {
 		endpoints = slices.Concat(t.endpoints, endpoints)

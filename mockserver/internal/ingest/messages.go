@@ -10,7 +10,7 @@ import (
 )
 
 // NewMessagesHandler returns a handler that responds with the calls that were not taken yet,
-// without fields that differ in each run. POST, or GET with the parameter drain, also takes
+// without fields that differ between runs. POST, or GET with the parameter drain, also takes
 // them.
 func NewMessagesHandler(messages func(take bool) []tracking.Call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

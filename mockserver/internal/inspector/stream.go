@@ -25,7 +25,7 @@ const (
 	frameInterval = 250 * time.Millisecond
 	// frameRows limits the new rows per frame. A faster list would be unreadable.
 	frameRows = 30
-	// frameMissing limits the orders in Missing. The browser ignores further ones, see mostMissing in live.js.
+	// frameMissing limits the length of Missing. The browser ignores further entries, see mostMissing in live.js.
 	frameMissing = 10_000
 	// frameChanges limits the changes that a frame examines, newest first.
 	frameChanges = 2000

@@ -38,9 +38,9 @@ type batch struct {
 	done     chan struct{} // closed after results is set
 }
 
-// NewBatcher returns a Batcher for a webhook of a destination with these settings, which must have
-// batches. The capacity of slots limits the batches that are sent at the same time, by all Batchers with
-// these slots. send sends a request.
+// NewBatcher returns a Batcher for one webhook of a destination. The settings must enable batches. The
+// capacity of slots limits the number of batches in progress. Batchers with the same slots share this
+// limit. send sends a request.
 func NewBatcher(settings *webhook.Settings, slots chan struct{}, send func(ctx context.Context, r Request) webhook.Attempt) *Batcher {
 	return &Batcher{format: formatOf(settings), limits: settings.Batches(), send: send, slots: slots}
 }

@@ -92,7 +92,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
 	unknown := deletionEnd{
-		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; the limit for sending it again is reached"},
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "its outcome was lost repeatedly; it will not be sent again"},
 		At:      time.Now().UTC(),
 	}
 	e, err := w.emitter(t.Source)

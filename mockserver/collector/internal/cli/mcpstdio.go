@@ -30,8 +30,8 @@ type lineConn struct {
 	ended  sync.Cond // signals that a call has a response, or that the connection is closed
 }
 
-// newStdio returns a transport that reads messages from in, and writes messages to out. Close must end
-// reads of in.
+// newStdio returns a transport that reads messages from in, and writes messages to out. in.Close must
+// unblock pending reads.
 func newStdio(in io.ReadCloser, out io.Writer) mcp.Transport {
 	s := &lineConn{input: in, lines: bufio.NewReader(in), out: out, calls: map[jsonrpc.ID]bool{}}
 	s.ended.L = &s.mu
@@ -122,8 +122,8 @@ func (s *lineConn) writeLine(message []byte) error {
 	return err
 }
 
-// readLine reads a line of size bytes. The line is only a part of it if size exceeds maxMessage. An error
-// can follow the last line.
+// readLine reads a line and returns its size in bytes. If size exceeds maxMessage, line contains only the
+// beginning. If the input ends without a line break, readLine returns the last line together with io.EOF.
 func readLine(in *bufio.Reader) (line []byte, size int, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -215,7 +215,7 @@ skipped.`,
 	calls.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if config.MaxEnum == 0 {
-			config.MaxEnum = -1 // infer.New would use the default
+			config.MaxEnum = -1 // infer.New treats 0 as the default
 		}
 		x := infer.New(config)
 		bad := 0

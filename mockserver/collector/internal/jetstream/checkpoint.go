@@ -127,7 +127,7 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 		return ledger.New(), 0, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("journal: reading the base of the ledger: %w", err)
+		return nil, 0, fmt.Errorf("journal: reading the stored ledger: %w", err)
 	}
 	base, err := ledger.Decompress(m.Data)
 	if err != nil {

@@ -52,7 +52,7 @@ func callsMessage(subject string, calls []tracking.Call, traces event.Traces) *n
 	return m
 }
 
-// eachFailed calls f with the messages of FAILED for a destination in a span, oldest first. It skips messages
+// eachFailed calls f with a destination's messages in a span of FAILED, oldest first. It skips messages
 // from before the destination was attached, because an interrupted Detach leaves them in FAILED.
 func (j *Journal) eachFailed(ctx context.Context, destination string, span record.Span, headersOnly bool, f func(*record.FailedMessage) error) error {
 	var attached uint64

@@ -195,8 +195,9 @@ func inRecord(block []byte, at int) uint64 {
 // TestEachFlippedBit flips bits of a small data directory. Each start must reject the directory or
 // be correct. If the loss is accepted, only the pending calls of the corrupted record may be lost,
 // and they must be counted. JOURNAL_FLIPS is the number of bits per file. JOURNAL_SEED selects the
-// bits. By default, the test flips one bit of each file of a closed directory, and of those files of
-// the other directories that depend on the end of the process.
+// bits. By default, the test flips one bit in each file of a closed directory. In the directories of killed
+// processes, it skips the files that TestEachDamagedRecord covers, and those whose content does not
+// depend on how the process ended.
 func TestEachFlippedBit(t *testing.T) {
 	t.Parallel()
 	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))

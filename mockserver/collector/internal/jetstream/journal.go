@@ -163,9 +163,9 @@ func (j *Journal) follow() {
 	}
 }
 
-// skipTrimmed replaces the ledger if another process has removed messages that this process has not read.
-// This happens if it was cut off for longer than Options.Keep. It reports whether the ledger then includes the
-// given messages of CALLS and OUTCOMES. While the store does not respond, skipTrimmed waits.
+// skipTrimmed replaces the ledger if another process has removed messages that this process has not read. This
+// happens if this process was cut off for longer than Options.Keep. skipTrimmed waits while the store does not
+// respond. It reports whether the ledger then includes CALLS and OUTCOMES up to the given sequence numbers.
 func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 	j.skipping.Lock()
 	defer j.skipping.Unlock()
@@ -177,7 +177,7 @@ func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 	for try := 1; !isIncluded(); try++ {
 		if !j.Shared || try > leaderTries {
 			if err != nil {
-				j.Log.Error("the base of the ledger cannot be used", "error", err)
+				j.Log.Error("the stored ledger cannot be used to skip the removed calls", "error", err)
 			}
 			return false
 		}
@@ -198,7 +198,7 @@ func (j *Journal) skipTrimmed(calls, outcomes uint64) bool {
 }
 
 // skipToBase replaces the ledger if it is behind the base. The new ledger consists of the base and the later
-// messages of CALLS that the ledger has read. The caller must hold j.skipping.
+// messages of CALLS that the previous ledger had read. The caller must hold j.skipping.
 func (j *Journal) skipToBase(ctx context.Context) error {
 	var base *ledger.Ledger
 	err := j.Retry(ctx, func(ctx context.Context) (err error) {

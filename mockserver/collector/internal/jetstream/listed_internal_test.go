@@ -165,8 +165,8 @@ func TestFailedCallsAreListedAfterALatePull(t *testing.T) {
 	})
 }
 
-// TestFailedCallsAreListedAfterAReturnedLease kills a process after it has stored the outcome of a call that
-// another process leases too, and before it has listed the call. The other process returns its lease later.
+// TestFailedCallsAreListedAfterAReturnedLease lets two processes lease the same call. One of them stores the outcome
+// and is killed before it lists the call. The other process returns its lease later.
 func TestFailedCallsAreListedAfterAReturnedLease(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -190,8 +190,8 @@ func TestFailedCallsAreListedAfterAReturnedLease(t *testing.T) {
 	})
 }
 
-// TestFailedCallsAreListedBeforeTheyAreTrimmed kills a process before it has listed a failed call. No process
-// requests the message again before it is removed from CALLS. A call that was listed and has been removed from
+// TestFailedCallsAreListedBeforeTheyAreTrimmed kills a process before it has listed a failed call. The call's message
+// is removed from CALLS without being delivered again. A call that was listed and has been removed from
 // the list is not listed again.
 func TestFailedCallsAreListedBeforeTheyAreTrimmed(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -228,8 +228,9 @@ func addPlace(refs []record.FailedRef, p record.FailedRef) []record.FailedRef {
 	return append(refs, p)
 }
 
-// findFailed finds calls in the list of failed calls or, if as is StateFiltered, of filtered calls. All replays
-// must be marked. It starts where the previous search ended, because a large replay consists of many small ones.
+// findFailed finds calls in the list of failed calls. If the parameter as is StateFiltered, it searches the filtered
+// calls instead. The caller must mark all replays first. The search starts where the previous one ended, because
+// a large replay consists of many small ones.
 func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[event.Key][]record.FailedRef, error) {
 	wanted := map[event.Key]int{}
 	for i := range calls {

@@ -262,8 +262,8 @@ func (j *Journal) listFailed(ctx context.Context, all []record.Outcome) error {
 	return nil
 }
 
-// isListed reports whether FAILED contains the failed calls of an outcome, if it has any and its destination
-// is still attached.
+// isListed reports whether FAILED contains all failed calls of an outcome. It returns true if the outcome has none,
+// or if its destination is no longer attached.
 func (j *Journal) isListed(ctx context.Context, o *record.Outcome) (bool, error) {
 	if len(o.Failed) == 0 || !j.isCurrent(o) {
 		return true, nil
@@ -275,12 +275,12 @@ func (j *Journal) isListed(ctx context.Context, o *record.Outcome) (bool, error)
 	return err == nil, err
 }
 
-// completeSince returns the time since which FAILED contains all messages that were stored in it. Its limits
-// may have removed earlier messages.
+// completeSince returns a time. All messages that were stored in FAILED after it are still there. Earlier messages
+// may have been removed because of the limits of FAILED.
 func (j *Journal) completeSince(ctx context.Context) (time.Time, error) {
 	list, err := j.Measure(ctx, record.StreamFailed)
 	since := time.Now().Add(-j.options.KeepFailed)
-	// A list that is less than half full has not removed messages because of its size.
+	// If the list is less than half full, no messages were removed because of its size.
 	if list.FirstTime.After(since) && list.Bytes > uint64(j.options.FailedBytes)/2 {
 		since = list.FirstTime
 	}

@@ -53,8 +53,8 @@ type simulation struct {
 	ending *Journal // journal that is being closed or killed; its failed operations may have succeeded
 }
 
-// TestSimulation crashes a journal between two steps. It runs the seeds 1 to SEEDS, only the seed
-// SEED, or the seeds SEED to SEEDS. By default, it runs the seeds 3 to 60, because
+// TestSimulation crashes a journal between two steps. SEEDS selects the seeds 1 to SEEDS, SEED selects one
+// seed, and both select the seeds SEED to SEEDS. Without them, the test runs the seeds 3 to 60, because
 // TestSimulationRepeats runs the seeds 1 and 2.
 func TestSimulation(t *testing.T) {
 	defer cleanTimers()

@@ -93,7 +93,8 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.awaitListed(ctx, destination); err != nil {
 		return err
 	}
-	list, err := j.Measure(ctx, record.StreamFailed) // before the marks: calls that are replayed during the listing may fail again
+	// Measure before reading the marks: calls that are replayed during the listing may fail again.
+	list, err := j.Measure(ctx, record.StreamFailed)
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (j *Journal) recount(ctx context.Context, waits int) ([]journal.Verificatio
 			return nil, err
 		}
 		if try == maxTries {
-			return nil, fmt.Errorf("other collectors removed old calls during each of %d recounts", maxTries)
+			return nil, fmt.Errorf("other collectors removed old calls during each of %d recounts; try again later", maxTries)
 		}
 	}
 }

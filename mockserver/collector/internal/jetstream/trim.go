@@ -113,8 +113,8 @@ func (j *Journal) trim(ctx context.Context) error {
 	}
 }
 
-// unlessTrimmed returns an error about missing messages, or nil if any process has removed messages of CALLS after
-// the given one, because these may be the missing ones.
+// unlessTrimmed returns damaged, an error about missing messages. It returns nil if a process has removed messages of
+// CALLS after the message with the number after, because the missing messages may be among them.
 func (j *Journal) unlessTrimmed(ctx context.Context, after uint64, damaged error) error {
 	trimmed, err := j.isTrimmed(ctx, after+1)
 	if trimmed {
@@ -175,7 +175,7 @@ var errUnfinished = errors.New("some outcomes are missing")
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
 	first := base.Purged + 1
 	if err := j.countTo(ctx, base, to); err != nil {
-		return fmt.Errorf("journal: counting CALLS from message %d on: %w", first, err)
+		return fmt.Errorf("journal: counting CALLS, starting at message %d: %w", first, err)
 	}
 	if err := j.awaitSettled(ctx); err != nil { // the recovery needs these messages
 		return err
@@ -192,8 +192,8 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.FirstOutcome())
 }
 
-// countTo adds the messages of CALLS up to the message to, and their outcomes, to the base. After
-// an accepted loss, the base already contains later messages and their pending calls.
+// countTo counts messages of CALLS and their outcomes in the base. The last message has the sequence number to.
+// After an accepted loss, the base already contains later messages and their pending calls.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
 	counted, unattempted := to <= base.Calls, int64(0)
 	calls := j.TailCalls(base.Purged+1, func(parsed *record.Calls) error {
@@ -221,8 +221,8 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	return nil
 }
 
-// countOutcomes adds the outcomes of all pending calls up to a message to the base. It stores their failed
-// calls if these are not stored yet, because a process may have been killed before it has done so.
+// countOutcomes adds the outcomes of all pending calls up to a message to the base. It also stores failed calls that
+// are missing from FAILED, because a process may have been killed before it stored them.
 func (j *Journal) countOutcomes(ctx context.Context, base *ledger.Ledger, to uint64, pending int64) error {
 	complete, err := j.completeSince(ctx)
 	if err != nil {
@@ -293,7 +293,8 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 				return err
 			}
 		}
-		j.ledger.Advance(destination, attached, ended) // without results from its queue, nothing else advances it
+		// The queue of a paused destination has no results that would advance the floor.
+		j.ledger.Advance(destination, attached, ended)
 		if len(old) > 0 {
 			j.Log.Warn("pending calls expired; they failed permanently", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}

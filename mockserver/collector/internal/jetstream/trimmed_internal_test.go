@@ -27,8 +27,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A trimmedStreams calls trim, if it is set, before it creates the next consumer that reads CALLS from a
-// message on. If from is not 0, this must be the message from.
+// A trimmedStreams calls trim once, if it is set, before it creates a consumer that reads CALLS from a given
+// sequence number. If from is not 0, only a consumer that starts at from counts.
 type trimmedStreams struct {
 	store.Streams
 	from uint64
@@ -93,7 +93,8 @@ func runServer(t *testing.T) *fakenats.Server {
 	return server
 }
 
-// openWith opens a journal on a server, with streams that wrap wraps. It closes the journal when the test ends.
+// openWith opens a journal on a server. The journal uses the result of wrap instead of its own streams. openWith
+// closes the journal when the test ends.
 func openWith(t *testing.T, server nats.InProcessConnProvider, o Options, wrap func(store.Streams) store.Streams) *Journal {
 	o.NATS = &NATS{Replicas: 1}
 	o, err := o.withLimits()
@@ -166,11 +167,11 @@ func TestOtherCollectorTrimsDuringARead(t *testing.T) {
 	}
 }
 
-// A changingBase has a base that another collector seems to change before each read, or that cannot be read.
+// A changingBase simulates a base that another collector changes before each read, or that becomes unreadable.
 type changingBase struct {
 	store.Streams
-	purged atomic.Uint64 // 0 until the base changes
-	err    error         // of all reads after the next one
+	purged atomic.Uint64 // 0 until the base begins to change
+	err    error         // if set, the error of all reads of the changing base except the first
 }
 
 func (s *changingBase) Last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
@@ -217,7 +218,7 @@ func TestVerifyReportsWhyItFails(t *testing.T) {
 	}
 }
 
-// TestLostCallsAreReportedOnce checks that a collector that cannot remove old calls logs once what to do.
+// TestLostCallsAreReportedOnce checks that a collector that cannot remove old calls logs only once how to fix this.
 func TestLostCallsAreReportedOnce(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
@@ -287,7 +288,7 @@ func TestCollectorContinuesAfterTrimmedCalls(t *testing.T) {
 	}
 }
 
-// requireSameLedgers compares the ledgers of two journals, without the times of pending calls.
+// requireSameLedgers compares the ledgers of two journals, ignoring the times of pending calls.
 func requireSameLedgers(t *testing.T, one, two *Journal) {
 	t.Helper()
 	want, wantUnattempted := one.ledger.Ledgers()
@@ -296,9 +297,10 @@ func requireSameLedgers(t *testing.T, one, two *Journal) {
 	require.Equal(t, wantUnattempted, gotUnattempted)
 }
 
-// TestCollectorContinuesAfterTrimmedOutcomes cuts off a collector while another one fails and removes expired
-// calls. The first collector has read these calls, but not their outcomes. When it is connected again, STATE
-// does not respond for a while. With later calls, another call arrives while it reads the calls again.
+// TestCollectorContinuesAfterTrimmedOutcomes cuts off a collector. In the meantime, another collector marks expired
+// calls as failed and removes them. The first collector has read these calls, but not their outcomes. After it
+// reconnects, STATE does not respond for a while. If there are later calls, the first collector reads them again,
+// and another call arrives during this.
 func TestCollectorContinuesAfterTrimmedOutcomes(t *testing.T) {
 	for name, later := range map[string]int{"all calls were removed": 0, "later calls are pending": 2} {
 		t.Run(name, func(t *testing.T) {

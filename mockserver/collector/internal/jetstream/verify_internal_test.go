@@ -72,7 +72,7 @@ func TestVerifyWaitsForRestoredRetries(t *testing.T) {
 	assert.True(t, all[0].OK(), "%+v", all)
 }
 
-// TestWaitsForLocksEndWithTheContext checks operations that wait for another operation of this process.
+// TestWaitsForLocksEndWithTheContext checks that operations stop waiting for a lock when their context ends.
 func TestWaitsForLocksEndWithTheContext(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()

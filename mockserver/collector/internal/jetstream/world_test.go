@@ -68,9 +68,9 @@ type world struct {
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestSystemSimulation runs the seeds 1 to SEEDS, only the seed SEED, or the seeds from SEED to SEEDS.
-// By default, it runs the seeds 3 to 26, because TestSystemSimulationRepeats runs the seeds 1 and 2.
-// With TRACE=1, it prints all decisions.
+// TestSystemSimulation runs random operations and faults. SEEDS selects the seeds 1 to SEEDS, SEED selects one
+// seed, and both select the seeds SEED to SEEDS. Without them, the test runs the seeds 3 to 26, because
+// TestSystemSimulationRepeats runs the seeds 1 and 2. With TRACE=1, it prints all decisions.
 func TestSystemSimulation(t *testing.T) {
 	first, last := uint64(3), uint64(26)
 	if testing.Short() {

@@ -143,10 +143,10 @@ func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte)
 	a.Status, a.Verdict, a.RetryAfter = int(d.Signed()), webhook.Verdict(d.Signed()), time.Duration(d.Signed())
 	a.RequestHeader, a.ResponseHeader = d.header(), d.header()
 	body, a.RequestBody, a.ResponseBody = d.Bytes(), d.Bytes(), d.Bytes()
-	if len(d.Rest) > 0 { // records of older versions end here
+	if len(d.Rest) > 0 { // the oldest records end before Calls
 		a.Calls, a.Shared = int(d.Signed()), d.Signed() != 0
 	}
-	a.Late = len(d.Rest) > 0 && d.Signed() != 0 // and others here
+	a.Late = len(d.Rest) > 0 && d.Signed() != 0 // older records end before Late
 	return writer, body
 }
 

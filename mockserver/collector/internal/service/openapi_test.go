@@ -276,7 +276,7 @@ func waitFor(t *testing.T, holds func() bool) {
 	deadline := time.Now().Add(3 * time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
+			t.Fatal("timed out")
 		}
 		time.Sleep(5 * time.Millisecond) // the other process cannot notify the test
 	}

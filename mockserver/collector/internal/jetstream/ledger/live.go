@@ -153,7 +153,7 @@ func (l *Live) IsBehind(base *Ledger) bool {
 	return l.ledger.IsBehind(base)
 }
 
-// Skip replaces the ledger with a base if messages that the ledger has not read may be removed. The base must
+// Skip replaces the ledger with a base if messages that the ledger has not read may have been removed. The base must
 // include all messages of CALLS up to the ledger's position. Skip takes ownership of the base.
 func (l *Live) Skip(base *Ledger) {
 	l.mu.Lock()

@@ -55,8 +55,8 @@ func (l *Ledger) FirstOutcome() uint64 {
 	return first
 }
 
-// IsBehind reports whether messages that the ledger has not read may be removed, because a base contains
-// them. The base then contains all outcomes that the ledger has read.
+// IsBehind reports whether messages that the ledger has not read may have been removed, because the base contains
+// them. In this case, the base contains all outcomes that the ledger has read.
 func (l *Ledger) IsBehind(base *Ledger) bool {
 	return l.Calls < base.Purged || l.Outcomes+1 < base.FirstOutcome()
 }

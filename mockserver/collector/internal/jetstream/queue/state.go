@@ -167,7 +167,7 @@ func (it *item) source() string {
 	return it.message.source
 }
 
-// isIdle reports whether the item was neither received nor returned after a time.
+// isIdle reports whether the item was not received, resumed or returned after the given time.
 func (it *item) isIdle(after time.Time) bool {
 	return !it.since.After(after) && !it.returned.After(after)
 }

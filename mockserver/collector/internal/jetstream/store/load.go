@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// LoadCalls reads a message of CALLS that was stored.
+// LoadCalls reads a message of CALLS. The message must have been stored, but it may have been lost since.
 func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
 	raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamCalls), seq)
 	if s.Shared && errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -30,15 +30,15 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
-// getReached reads a message that a server of a cluster has not found. If the server has just become the leader,
-// it may not have stored its last messages yet. The error is then not ErrMsgNotFound.
+// getReached reads a message again after a server of a cluster has not found it. A server that has just become the
+// leader may not have received the newest messages yet. For these, the error is not ErrMsgNotFound.
 func (s *Store) getReached(ctx context.Context, kind string, seq uint64) (*jetstream.RawStreamMsg, error) {
 	state, err := s.Measure(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
 	if state.LastSeq < seq {
-		return nil, fmt.Errorf("the server has only %s up to message %d", kind, state.LastSeq)
+		return nil, fmt.Errorf("the server has %s only up to message %d", kind, state.LastSeq)
 	}
 	return s.JS.Get(ctx, s.Names.Stream(kind), seq)
 }

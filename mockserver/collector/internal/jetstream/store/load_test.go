@@ -35,8 +35,8 @@ func (l *laggard) Info(context.Context, string) (*jetstream.StreamInfo, error) {
 	return &jetstream.StreamInfo{State: jetstream.StreamState{LastSeq: l.last}}, nil
 }
 
-// TestLaggingServerMissesNoMessage checks that a message counts as missing only if the server has stored later
-// messages or this one.
+// TestLaggingServerMissesNoMessage checks that a message counts as missing only if the server's last sequence number
+// is not before it.
 func TestLaggingServerMissesNoMessage(t *testing.T) {
 	for name, c := range map[string]struct {
 		leader  laggard
@@ -46,7 +46,7 @@ func TestLaggingServerMissesNoMessage(t *testing.T) {
 	}{
 		"stored":                    {laggard{last: 7}, true, false, ""},
 		"stored in the meantime":    {laggard{last: 6}, true, false, ""},
-		"not reached":               {laggard{last: 5}, true, false, "the server has only CALLS up to message 6"},
+		"not reached":               {laggard{last: 5}, true, false, "the server has CALLS only up to message 6"},
 		"lost":                      {laggard{last: 6, lost: 7}, true, true, "message not found"},
 		"lost by the only server":   {laggard{last: 7, lost: 7}, false, true, "message not found"},
 		"beyond an embedded server": {laggard{last: 5}, false, true, "message not found"},

@@ -396,11 +396,11 @@ func (r *reading) isPaused() bool {
 	return false
 }
 
-// checkStall determines why a reading receives no messages. If the reading is finite, checkStall returns
-// ErrEnough at the end of the scan, and an error if the server does not have the remaining messages or cannot
-// read them. Otherwise, it checks the gap if the last messages of the stream were removed. The server caches
-// NumPending, and may still count messages that were removed. The messages are therefore corrupt only if a
-// second consumer does not deliver them either.
+// checkStall determines why a reading receives no messages. For a finite reading, it returns ErrEnough at the end
+// of the scan, and an error if the server does not have the remaining messages or cannot read them. The server
+// caches NumPending, and may still count messages that were removed. The messages are therefore corrupt only
+// if a second consumer does not deliver them either. For any other reading, checkStall checks for a gap, because
+// the newest messages may have been removed.
 func (r *reading) checkStall(ctx context.Context) error {
 	delivered, passed := r.batch.Position()
 	hasAll := delivered == r.delivered
