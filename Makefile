@@ -56,7 +56,7 @@ fuzz: ## run each fuzz target of all modules for FUZZTIME (30s)
 bench: ## measure the client and other libraries: 15 minutes, or one with BENCH=-quick
 	go run ./bench $(BENCH)
 
-figures: ## write bench/figures.json into the documents, and draw the chart; update it with make bench BENCH='-record bench/figures.json'
+figures: ## write the figures of bench/figures.json into the documents and draw the chart; new figures: make bench BENCH='-record bench/figures.json'
 	go run ./bench -render .
 
 ACCOUNT_SEEDS ?= 3000

@@ -200,7 +200,7 @@ func (c *Client) callID(ctx context.Context, k *call, encoded []byte) pipeline.C
 }
 
 // reject counts a call that is not accepted and returns err. The type of err selects the
-// counter; otherwise is the counter for errors of other types.
+// counter. The parameter otherwise is the counter for all other types.
 func (c *Client) reject(err error, otherwise *int64) error {
 	kind := otherwise
 	switch {
@@ -373,8 +373,10 @@ func (c *Client) Flush(ctx context.Context) error {
 // were being sent when ctx was done, although the collector may have accepted them. If
 // Config.Spool cannot be opened, the error contains the reason.
 //
-// Shutdown may be called several times and concurrently. All calls return at the same time
-// with the same error. The first context that is done stops the shutdown for all callers.
+// Shutdown may be called several times and concurrently. Concurrent callers return
+// together with the same error. The first context that is done stops the shutdown for all
+// callers. Its caller may return earlier if Config.Spool is still opening, or if Callback
+// or a log writer hangs.
 func (c *Client) Shutdown(ctx context.Context) error {
 	s, err := c.start(true)
 	if s == nil {

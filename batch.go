@@ -19,9 +19,9 @@ const (
 )
 
 // DefaultContext is the context of all batches unless Config.Context is set. Collectors
-// merge it into each call. A client reads it at its first call, and adds an entry for
-// library if it is missing. A MarshalJSON method of a value in it must not use a client,
-// because the client waits for it.
+// merge it into each call. A client reads DefaultContext at its first call, and adds a
+// library entry if there is none. MarshalJSON methods of its values must not use a client,
+// because the client waits for them to return.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",

@@ -111,11 +111,11 @@ type Config struct {
 	// and a half minutes.
 	//
 	// If no other batch was delivered during these attempts, the collector is probably
-	// unavailable. The client then moves the batch to the end of the queue and starts
-	// counting again, until MaxTotalBackoffDuration is reached. It does this only with
-	// Spool, or if MaxAttempts is 0. The batch waits on the disk, or in memory within
-	// MaxBytes. When that is full, WhenFull decides which calls are lost. Defaults to 10;
-	// New sets it to 10.
+	// unavailable. With Spool, or if MaxAttempts is 0, the client then moves the batch to
+	// the end of the queue and starts counting again, until MaxTotalBackoffDuration is
+	// reached. The batch waits on the disk, or in memory within MaxBytes. When this space
+	// is full, WhenFull decides which calls are lost. Zero means 10 attempts. New sets
+	// the field to 10, so clients made by New start counting again only with Spool.
 	MaxAttempts int
 
 	// Backoff, if set, returns the pause before a batch is sent again. retries is the
@@ -135,10 +135,10 @@ type Config struct {
 	// Spool. The time starts again when a new process opens Spool. Defaults to 12 hours.
 	MaxTotalBackoffDuration time.Duration
 
-	// MaxRateLimitDuration limits how long the collector may delay a batch with Retry-After
-	// or X-RateLimit-Reset while it accepts no calls. After that, the calls of the batch
-	// are dropped as DropExpired. This time does not count towards
-	// MaxTotalBackoffDuration. Defaults to 12 hours.
+	// MaxRateLimitDuration limits how long Retry-After and X-RateLimit-Reset may delay a
+	// batch while the collector accepts no calls. After that, the calls of the batch are
+	// dropped as DropExpired. This time does not count towards MaxTotalBackoffDuration.
+	// Defaults to 12 hours.
 	MaxRateLimitDuration time.Duration
 
 	// SettingsEndpoint is the URL of the service that returns the settings of a source,
@@ -213,8 +213,8 @@ type Config struct {
 	//
 	// Callback may use the client, but must not call Close or Shutdown: they would wait
 	// for Callback until they time out, and return an error. Callback must not call
-	// runtime.Goexit, as FailNow of a test does. The client logs a panic in Callback and
-	// continues with the next result.
+	// runtime.Goexit, directly or through FailNow in a test. The client logs a panic in
+	// Callback and continues with the next result.
 	//
 	// Results that Callback has not received count towards MaxBytes. So under Block,
 	// Callback must not call Track, which may wait for memory that only Callback can
@@ -243,8 +243,9 @@ type Config struct {
 	// nil, the copy has its own transport, based on http.DefaultTransport. Defaults to
 	// http.DefaultClient.
 	//
-	// A Transport may use the client, but must not call a method that waits for its
-	// request: Flush, Shutdown, Close, and under Block calls whose context does not end.
+	// A Transport may use the client, but must not call a method that waits for the
+	// current request: Flush, Shutdown, Close, or, under Block, a call whose context does
+	// not end.
 	HTTPClient *http.Client
 
 	// WrapTransport, if set, is called before the first request with the transport of
@@ -257,9 +258,9 @@ type Config struct {
 
 	// Logger receives one line for each lost batch, for each panic in Callback or Backoff, and
 	// for problems of Spool and SettingsEndpoint. With Verbose, it receives more lines. The
-	// write key is redacted. The Logger's writer may use the client like Callback, except
-	// with Verbose: then each call writes to the log, and a log.Logger holds a lock while
-	// it writes. Defaults to standard error.
+	// write key is redacted. The Logger's writer may use the client under the same rules as
+	// Callback, except with Verbose: then each call writes to the log, and a log.Logger
+	// holds a lock while it writes. Defaults to standard error.
 	Logger *log.Logger
 
 	// Slog, if set, replaces Logger. Each message is a constant, with attributes:
@@ -273,8 +274,9 @@ type Config struct {
 	//   - Debug, if Verbose is set: each call and each attempt. The handler receives the
 	//     context that was passed to Enqueue.
 	//
-	// The write key is redacted. A handler may use the client like Callback. With Verbose,
-	// each call invokes the handler, so the handler must not make calls.
+	// The write key is redacted. A handler may use the client under the same rules as
+	// Callback. With Verbose, each call invokes the handler, so the handler must not make
+	// calls.
 	Slog *slog.Logger
 
 	// Verbose logs each call and each attempt, including payloads. The environment

@@ -34,14 +34,15 @@ const (
 
 // FieldError reports a call with a missing or invalid field. The call was not accepted.
 //
-// errors.Is matches a target *FieldError whose Kind and Field are equal or empty.
+// errors.Is matches a target *FieldError whose Kind and Field each match those of the error
+// or are empty.
 type FieldError struct {
 	// Kind is the kind of the call, such as "track".
 	Kind string
 	// Field is the name of the field on the wire, such as "event", or the path of a value
 	// in it, such as "properties.cart.total".
 	Field string
-	// Err is the problem of the value. It is nil if the field is missing.
+	// Err is the problem with the value. It is nil if the field is missing.
 	Err error
 }
 
@@ -77,7 +78,8 @@ func (e *FieldError) Error() string {
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Is reports whether target is a *FieldError whose Kind and Field are equal or empty.
+// Is reports whether target is a *FieldError whose Kind and Field each match those of e or
+// are empty.
 func (e *FieldError) Is(target error) bool {
 	t, ok := target.(*FieldError)
 	return ok && (t.Kind == "" || t.Kind == e.Kind) && (t.Field == "" || t.Field == e.Field)
@@ -144,7 +146,7 @@ func (e *UndeliveredError) Error() string {
 	return s
 }
 
-// Unwrap returns Err and Cause, without nil.
+// Unwrap returns Err and Cause, and omits nil errors.
 func (e *UndeliveredError) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.Err, e.Cause}, func(err error) bool { return err == nil })
 }
@@ -152,7 +154,7 @@ func (e *UndeliveredError) Unwrap() []error {
 // DropError is the error of a Result for a dropped call.
 type DropError struct {
 	Reason   DropReason
-	Attempts int   // number of requests with the call's last batch
+	Attempts int   // number of times that the call's last batch was sent
 	Status   int   // the status of the last response, or 0 if there was none
 	Err      error // the error of the last attempt or of the spool, or nil
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
-// Message contains the fields that all calls have. The client sets the fields that are
-// empty.
+// Message contains the fields that all calls have. The client fills in empty fields, except
+// SentAt.
 type Message struct {
-	// Type is the kind of the call in the JSON. The client sets it and ignores its value.
+	// Type is the kind of the call in the JSON. The client sets it and ignores a value set by
+	// the caller.
 	Type string `json:"type,omitempty"`
 
 	// MessageId identifies the call. Retries keep the ID, and collectors use it to remove
@@ -44,7 +45,7 @@ type Identify struct {
 	Message
 }
 
-// Group adds a user to a group, such as a company or a team. GroupId is required, and
+// Group adds a user to a group, such as a company or a team. GroupId is required, and so is
 // either UserId or AnonymousId.
 type Group struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
@@ -62,7 +63,8 @@ type Group struct {
 	Message
 }
 
-// Track records an event of a user. Event is required, and either UserId or AnonymousId.
+// Track records an event of a user. Event is required, and so is either UserId or
+// AnonymousId.
 type Track struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`
@@ -80,8 +82,8 @@ type Track struct {
 }
 
 // Page records a view of a web page. Either UserId or AnonymousId is required. The client
-// sends Traits as properties; destinations know the properties url, title, referrer and
-// path.
+// sends Traits as properties; destinations recognize the properties url, title, referrer
+// and path.
 type Page struct {
 	Context      map[string]interface{} `json:"context,omitempty"`
 	Integrations map[string]interface{} `json:"integrations,omitempty"`

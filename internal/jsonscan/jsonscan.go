@@ -155,8 +155,8 @@ func (s *Scanner) Array(element func() error) error {
 	return s.each('[', ']', "an array", element)
 }
 
-// each skips an object or an array, and calls item at the start of each field or element. The error of
-// another value contains what.
+// each skips an object or an array, and calls item at the start of each field or element. If the value is
+// of another kind, the error contains the parameter what as the expected kind.
 func (s *Scanner) each(start, end byte, what string, item func() error) error {
 	if s.Kind() != start {
 		return s.fail("expected " + what)
