@@ -265,8 +265,10 @@ func poll[T any](b *tab, condition string) T {
 		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
 			continue // the tab has navigated to another page
 		}
-		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
-		require.NoError(b.t, err, "waiting for %s; the page says:\n%s", condition, text)
+		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.readyState + ', loaded ' +
+			performance.getEntriesByType('resource').filter((r) => r.responseEnd > 0).map((r) => r.name).join(' ') +
+			'\n' + document.body.innerText.slice(0, 3000)`))
+		require.NoError(b.t, err, "waiting for %s; the page is %s", condition, text)
 	}
 }
 
