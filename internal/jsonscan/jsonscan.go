@@ -113,7 +113,7 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
-// AppendWithout appends an object without the fields for which drop returns true.
+// AppendWithout appends an object. It omits each field for which drop returns true.
 func AppendWithout(dst, object []byte, drop func(Member) bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)

@@ -176,7 +176,7 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 		}
 		o := DestinationOverview{
 			Destination: d, ReadOnly: configured.Destination(d.Name) != nil, Ledger: journal.LedgerOf(ledgers, d.Name),
-			Status: DestinationStatus{Destination: d.Name, State: DestinationDisabled}, // if it has no worker any more
+			Status: DestinationStatus{Destination: d.Name, State: DestinationDisabled}, // unless it still has a worker
 		}
 		if w := c.workers.of(d.Name); w != nil {
 			o.Status = c.statusOf(w)

@@ -44,8 +44,8 @@ func openFile(cmd *cobra.Command, path, content string) (io.ReadCloser, int64, e
 
 var errCanceled = errors.New("canceled")
 
-// cancelable returns a reader of in whose reads fail with errCanceled once ctx ends. Reads of a terminal
-// cannot be canceled.
+// cancelable returns a reader that reads from in. After ctx ends, its reads fail with errCanceled. Reads of a
+// terminal cannot be canceled.
 func cancelable(ctx context.Context, in io.Reader) io.ReadCloser {
 	r, w := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = w.CloseWithError(errCanceled) })

@@ -24,8 +24,7 @@ func digestOf(path string) (d digest) {
 	return digest(h.Sum(d[:0]))
 }
 
-// maxFile is the maximum size of a file that is read, in bytes. Valid files are smaller; devices have no
-// end.
+// maxFile is the maximum size of a file in bytes. It also ends the reading of devices such as /dev/zero.
 const maxFile = 16 << 20
 
 // Paths returns the sorted paths.

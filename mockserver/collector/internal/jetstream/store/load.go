@@ -17,7 +17,7 @@ import (
 func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
 	raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamCalls), seq)
 	if s.Shared && errors.Is(err, jetstream.ErrMsgNotFound) {
-		raw, err = s.getReached(ctx, record.StreamCalls, seq)
+		raw, err = s.getReached(ctx, seq)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
@@ -30,17 +30,17 @@ func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]b
 	return m, bodies, err
 }
 
-// getReached reads a message again after a server of a cluster has not found it. A server that has just become the
-// leader may not have received the newest messages yet. For these, the error is not ErrMsgNotFound.
-func (s *Store) getReached(ctx context.Context, kind string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	state, err := s.Measure(ctx, kind)
+// getReached reads a message of CALLS again after a server of a cluster has not found it. A server that has just
+// become the leader may not have received the newest messages yet. For these, the error is not ErrMsgNotFound.
+func (s *Store) getReached(ctx context.Context, seq uint64) (*jetstream.RawStreamMsg, error) {
+	state, err := s.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return nil, err
 	}
 	if state.LastSeq < seq {
-		return nil, fmt.Errorf("the server has %s only up to message %d", kind, state.LastSeq)
+		return nil, fmt.Errorf("the server has CALLS only up to message %d", state.LastSeq)
 	}
-	return s.JS.Get(ctx, s.Names.Stream(kind), seq)
+	return s.JS.Get(ctx, s.Names.Stream(record.StreamCalls), seq)
 }
 
 // EachPresence calls f with the destinations of each process of a cluster.
